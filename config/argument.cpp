@@ -97,7 +97,7 @@ void parse_ip_family(json::Node const& node, json::Where const& at, ArgumentDraf
     }
 }
 
-/// Absent and empty are a Literal, too.
+/// A type that is absent or empty means Literal, too.
 constexpr auto type_names = [] {
     std::array<std::string_view, 1 + type_rows.size()> names{""};
     for (std::size_t i = 0; i < type_rows.size(); ++i)

@@ -123,7 +123,7 @@ std::string_view take_word(std::string_view& text) {
     return word;
 }
 
-/// Whether some month of the set has one of the days. (29 February counts: it comes.)
+/// Whether some month of the set has one of the days. (29 February counts, since it does come.)
 bool has_a_date(CronExpression const& expression) {
     static constexpr std::array<unsigned, 13> longest{0, 31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
     auto const first_day = static_cast<unsigned>(std::countr_zero(expression.days_of_month));
@@ -180,7 +180,7 @@ std::expected<CronExpression, std::string> parse_cron(std::string_view text) {
         if (!field) return Fault(field.error());
         bits[i] = *field;
     }
-    std::uint64_t const week = (bits[4] | bits[4] >> 7) & 0x7fU;  // 7 is Sunday, as 0 is
+    std::uint64_t const week = (bits[4] | bits[4] >> 7) & 0x7fU;  // both 7 and 0 are Sunday
     CronExpression const expression{.minutes = bits[0],
                                     .hours = static_cast<std::uint32_t>(bits[1]),
                                     .days_of_month = static_cast<std::uint32_t>(bits[2]),
@@ -194,8 +194,8 @@ std::expected<CronExpression, std::string> parse_cron(std::string_view text) {
 std::optional<std::int64_t> next_after(CronExpression const& expression, std::int64_t unix_seconds) {
     constexpr sys_days first_day = year{1} / January / 1;
     constexpr sys_days last_day = year{9999} / December / 31;
-    constexpr days furthest{40 *
-                            366};  // the days of the week repeat after 28 years, a century without a leap day apart
+    // The days of the week repeat after 28 years, or 40 with a century between them that has no leap day.
+    constexpr days furthest{40 * 366};
     if (unix_seconds < sys_seconds(first_day).time_since_epoch().count() ||
         unix_seconds >= sys_seconds(last_day).time_since_epoch().count()) {
         return std::nullopt;

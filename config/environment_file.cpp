@@ -27,9 +27,9 @@ std::string_view without_export(std::string_view line) {
     return without_leading_blanks(line.substr(word.size()));
 }
 
-using Values = std::map<std::string_view, std::string_view>;  // of the text that is read
+using Values = std::map<std::string_view, std::string_view>;  // they point into the text that is read
 
-/// Sets the variable of one line, which is neither blank nor a comment, or returns why it has none.
+/// Sets the variable of a line that is neither blank nor a comment. Returns why the line has none, if so.
 std::optional<std::string> read_line(std::string_view line, Values& values) {
     if (line.contains('\0')) return "contains a NUL byte";
     line = without_export(line);

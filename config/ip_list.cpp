@@ -16,7 +16,7 @@ std::string_view trim(std::string_view text) {
     return text.substr(begin, text.find_last_not_of(blanks) - begin + 1);
 }
 
-/// The family of an address; nullopt when the text is not an address. inet_pton(3) computes only; it asks no resolver.
+/// The family of an address; nullopt when the text is not an address. inet_pton(3) only computes and asks no resolver.
 std::optional<IpFamily> family_of(std::string_view entry) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     if (entry.size() >= text.size()) return std::nullopt;

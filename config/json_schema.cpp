@@ -23,7 +23,7 @@ std::vector<json::DescribedKey> keys_of() {
     return json::described_keys<Object, Reading>();
 }
 
-/// With the types that use a key.
+/// The keys of an Argument, with the types that use each.
 std::vector<json::DescribedKey> argument_keys() {
     auto keys = keys_of<ArgumentDraft>();
     auto const rows = table(TableOf<ArgumentDraft>{});
@@ -35,7 +35,7 @@ std::vector<json::DescribedKey> argument_keys() {
     return keys;
 }
 
-/// "if the type is Environment, then source is required"; with what a key must be then, beyond its row.
+/// Writes "if the type is Environment, then source is required", with what the key must then be, beyond its row.
 void write_condition(json::Writer& out, ArgumentTypeRow const& type) {
     std::vector<ArgumentField> required;
     for (ArgumentField const& field : table(TableOf<ArgumentDraft>{})) {
@@ -55,7 +55,7 @@ void write_condition(json::Writer& out, ArgumentTypeRow const& type) {
     out.close('}').close('}').close('}');
 }
 
-/// An Argument as such, and inside `programs`, where a string is one too, also inside a Concatenate.
+/// Describes an Argument. Inside `programs`, also in a Concatenate, a string is an Argument, too.
 std::string argument_definition() {
     json::Writer out;
     out.open('{').member("type", "object");
@@ -102,7 +102,7 @@ void for_each_definition(Call call) {
     call.template operator()<ListenSocket>("Socket");
 }
 
-/// Either named programs, or one unnamed one, which has a version.
+/// A document has either named programs, or one unnamed program, which has a version.
 constexpr std::string_view forms = R"("if":{"properties":{"programs":{"type":"object"}},"required":["programs"]},)"
                                    R"("then":{"properties":{"arguments":{"type":"null"},"count":{"type":"null"}}},)"
                                    R"("else":{"properties":{"version":{"type":"string"}},"required":["version"]})";

@@ -15,10 +15,10 @@ constexpr std::string_view include_key = "include";
 
 json::Node merged_of(json::Node const& patch);
 
-/// RFC 7396, "MergePatch": the members of a patch over those of an object.
+/// Merges the members of a patch into an object, as "MergePatch" of RFC 7396 does.
 void apply(json::Object& object, json::Object const& patch) {
     std::unordered_map<std::string_view, std::size_t> places;
-    object.reserve(object.size() + patch.size());  // the keys stay where they are
+    object.reserve(object.size() + patch.size());  // so that keys are not moved
     for (std::size_t i = 0; i < object.size(); ++i)
         places.emplace(object[i].key, i);
     std::vector<bool> is_gone(object.size() + patch.size());
@@ -48,7 +48,7 @@ void apply(json::Object& object, json::Object const& patch) {
     std::erase_if(object, [&](json::Member const&) { return is_gone[index++]; });
 }
 
-/// What a patch makes of nothing.
+/// What a patch makes out of nothing.
 json::Node merged_of(json::Node const& patch) {
     auto const* const members = patch.get<json::Object>();
     if (!members) return patch;
@@ -57,13 +57,13 @@ json::Node merged_of(json::Node const& patch) {
     return {std::move(object)};
 }
 
-/// How far a node has what stands at `where`.
+/// How much of the path `where` exists in a node.
 struct Reach {
-    std::size_t length = 0;  // of `where`
-    bool is_object = false;  // what is there
+    std::size_t length = 0;  // how many characters of `where`
+    bool is_object = false;  // whether an object is there
 };
 
-/// The step that leads to a member or an element begins `rest`; what it takes of that. 0: another.
+/// How much of `rest` the step to a member or an element takes; 0 when `rest` begins with another step.
 std::size_t length_of_step(json::Where::Step const& step, std::string_view rest, bool is_first) {
     std::string text = is_first ? "" : "x";  // a dot stands between names, not before the first
     json::append_step(text, step);
@@ -118,7 +118,7 @@ bool is_list_of_paths(json::Node const& node) {
            });
 }
 
-/// The value of `include`, where a first layer may have it.
+/// The value of `include` if a first layer may have it.
 json::Node const* include_in(json::Node const& document) {
     auto const* const members = document.get<json::Object>();
     if (!members) return nullptr;

@@ -28,13 +28,13 @@ std::optional<std::uint16_t> parse_port(std::string_view text) {
     return port;
 }
 
-/// HOST:PORT, and HOST alone where there is a default.
+/// Parses HOST:PORT, or HOST alone where there is a default port.
 std::expected<ProbeTarget, std::string> parse_host_and_port(std::string_view text,
                                                             std::optional<std::uint16_t> default_port) {
     if (is_ip_address(AF_INET6, text)) return fault(text, "needs brackets around its IPv6 address");
     ProbeTarget target;
     std::size_t const colon = text.rfind(':');
-    bool const has_port = colon != std::string_view::npos && !text.ends_with(']');  // else it is a part of the address
+    bool const has_port = colon != std::string_view::npos && !text.ends_with(']');  // else it is part of the address
     if (!has_port && !default_port) return fault(text, "has no port");
     auto const port = has_port ? parse_port(text.substr(colon + 1)) : default_port;
     if (!port) return fault(text.substr(colon + 1), "is not a port from 1 to 65535");
@@ -52,7 +52,7 @@ std::expected<ProbeTarget, std::string> parse_host_and_port(std::string_view tex
     return target;
 }
 
-/// Whether a URL may have it in its path or query. Source: RFC 3986, appendix A.
+/// Whether a URL may have the character in its path or query. Source: RFC 3986, appendix A.
 bool is_path_character(char c) { return c > ' ' && c < '\x7f' && !std::string_view("\"#<>[\\]^`{|}").contains(c); }
 
 }  // namespace

@@ -42,7 +42,7 @@ constexpr json::Shape program_map_shape{
 
 constexpr json::Shape include_shape{.types = "array", .elements = &json::some_text};
 
-/// Where it is followed it does not come this far.
+/// Refuses `include`: where including is possible, the key does not get this far.
 void parse_include(json::Node const& node, json::Where const& at, ProcessConfiguration&, Reading& reading) {
     auto const paths = json::List<json::Text>::read(node, at, reading);
     if (!paths || paths->empty()) return;
@@ -126,7 +126,7 @@ Draft read(std::string_view text, Limits const& limits) try {
 
 namespace {
 
-/// JSON values in all.
+/// How many JSON values a node has in all.
 std::size_t values_of(json::Node const& node) {
     std::size_t count = 1;
     if (auto const* const members = node.get<json::Object>()) {
@@ -158,7 +158,7 @@ Draft read(std::span<Layer const> layers, Limits const& limits) try {
     add(draft.problems, std::move(reading.problems));
     add(draft.warnings, std::move(reading.warnings));
     draft.merged = json::Writer().value(*root).text();
-    // A successor reads it as one document.
+    // After an upgrade the next version reads it as one document.
     bool const is_too_large =
         draft.merged.size() > limits.document.document_bytes || values_of(*root) > limits.document.values;
     if (is_too_large) draft.problems.push_back({"", "its files together are larger than one document may be"});

@@ -68,7 +68,7 @@ void check_runs(Subject const& subject) {
         subject.warn("onSuccess", "has no effect when restart is \"always\"");
 }
 
-/// One device is all three streams, and only the launcher reads what is written to it.
+/// A terminal is all three streams, and only the launcher reads what is written to it.
 void check_tty(Subject const& subject) {
     if (!subject.program.tty) return;
     if (subject.has("stdin")) subject.problem("stdin", "cannot be used together with tty");
@@ -124,7 +124,7 @@ void check_numbers(Subject const& subject) {
     if (is_scheduled && subject.has("maxUnavailable")) subject.warn("maxUnavailable", "has no effect with schedule");
 }
 
-/// Whether the lines that are to be looked at come to us, and by which stream is known.
+/// Checks that the lines to be looked at come to us, and that the stream is known.
 void check_log_readiness(Subject const& subject) {
     Output const& output = subject.program.output;
     LogStream const stream = subject.program.readiness->stream;
@@ -163,12 +163,12 @@ void check_readiness_keys(Subject const& subject) {
                                  std::to_string(readiness->fd) + " is taken: the sockets get " + range);
 }
 
-/// Whether there is a filter at all: the profile "none" alone does not make one.
+/// Whether there is a filter at all; the profile "none" alone is not one.
 bool filters(process::SeccompSettings const& seccomp) {
     return seccomp.profile != process::SeccompProfile::none || !seccomp.allow.empty() || !seccomp.deny.empty();
 }
 
-/// The key that implies noNewPrivileges; empty when there is none.
+/// The key that implies noNewPrivileges; empty when no key does.
 std::string_view implies_no_new_privileges(Program const& program) {
     if (program.seccomp && filters(*program.seccomp)) return "seccomp";
     return program.landlock ? "landlock" : std::string_view{};
@@ -214,15 +214,15 @@ void parse_members(json::Object const& json, json::Where const& at, std::vector<
             reading.problems.add(program_at, "names that begin with " + json::quoted(reserved_prefix) +
                                                  " are reserved for the launcher");
         }
-        if (!names.insert(member.key).second) continue;  // the JSON reader has said so
+        if (!names.insert(member.key).second) continue;  // the JSON reader has reported it
         auto program = read_object<Program, check_program>(member.node, program_at, reading);
-        programs.push_back(program ? std::move(*program) : Program{});  // others may name it, whatever it is
+        programs.push_back(program ? std::move(*program) : Program{});  // even if it is wrong, others may name it
         programs.back().name = member.key;
     }
 }
 
-/// What a container can hold, and we can show, is a number of processes, whoever they belong to. With runServers false
-/// too: a document is not to become wrong by it.
+/// Limits the processes of all programs together, since a container can hold, and we can show, only so many. Programs
+/// that runServers false keeps from running count, too: a document must not become wrong by it.
 void check_counts(std::vector<Program>& programs, json::Where const& at, Reading& reading) {
     std::size_t total = 0;
     for (Program const& program : programs)
@@ -230,7 +230,7 @@ void check_counts(std::vector<Program>& programs, json::Where const& at, Reading
     std::size_t const limit = reading.limits.processes;
     if (total <= limit) return;
     reading.problems.add(at, std::to_string(total) + " processes in all: more than " + std::to_string(limit));
-    // Nothing of it will run, and what is still looked at process by process must not take long.
+    // Nothing of the document will run, and the remaining checks of each process must not take long.
     for (Program& program : programs)
         program.count.reset();
 }

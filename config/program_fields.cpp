@@ -3,7 +3,7 @@
 
 #include "config/program_parser.h"
 
-// The keys of a program, in the order of their problems. Those that are objects have files of their own.
+// The keys of a program, in the order of their problems. Keys that are objects have files of their own.
 
 namespace triton::config {
 
@@ -130,8 +130,8 @@ std::optional<EnvironmentSource> read_environment_file(json::Node const& node, j
     return EnvironmentSource{.path = std::move(*path)};
 }
 
-/// Names, each once. Whether programs of these names exist is seen when all are read; groups have to be names by
-/// themselves.
+/// A list of names, each of them once. Whether such programs exist is checked when all are read; names of groups are
+/// checked here.
 template <bool is_of_groups>
 std::optional<std::vector<std::string>> read_names(json::Node const& node, json::Where const& at,
                                                    json::Reading& reading) {

@@ -7,7 +7,7 @@
 #include "lib/base/http_field.h"
 #include "lib/base/signal_text.h"
 
-// How a program starts, restarts, stops, and how it is seen to be well.
+// How a program starts, restarts and stops, and how its health is checked.
 
 namespace triton::config {
 
@@ -59,7 +59,7 @@ void check_start_limit(StartLimitDraft const& limit, Present<StartLimitDraft> pr
 
 constexpr json::Shape time_zone_shape{.types = "string", .pattern = "^[A-Za-z0-9_+-]+(/[A-Za-z0-9_+-]+)*$"};
 
-/// For which types of its object a key means something, one bit each, and whether they cannot do without it.
+/// The types of its object for which a key has a meaning, one bit each, and whether they require it.
 struct KeyOfType {
     std::string_view name;
     unsigned types;
@@ -115,7 +115,7 @@ void check_health(Health const& health, Present<Health> present, json::Where con
     check_keys_of_type<Health>(keys, type, health_types[type], present, at, reading);
 }
 
-/// What a probe asks. A text is checked here, what is substituted where its value is known.
+/// What a probe asks for. Plain text is checked here, substituted text where its value is known.
 template <auto parse_target>
 std::optional<Argument> read_target(json::Node const& node, json::Where const& at, Reading& reading) {
     auto argument = read_argument(node, at, reading);
@@ -141,7 +141,7 @@ constexpr std::size_t most_service_bytes = 256;
 constexpr std::string_view token_pattern = "^[!#$%&'*+.^_`|~0-9A-Za-z-]+$";
 constexpr json::Shape headers_shape{.types = "object", .elements = &a_program_argument, .names = token_pattern};
 
-/// Those that say how the message itself is made are ours.
+/// Whether a header field says how the message itself is made: those fields are ours.
 bool is_of_message(std::string_view name) {
     static constexpr auto names = std::to_array<std::string_view>(
         {"connection", "content-length", "expect", "keep-alive", "te", "trailer", "transfer-encoding", "upgrade"});
@@ -179,7 +179,7 @@ constexpr json::Shape status_shape{.types = "integer or string or array",
                                    .fewest = 1,
                                    .elements = &status_range_shape};
 
-/// "204", "200-299"
+/// Parses "204" or "200-299".
 std::optional<StatusRange> parse_status_range(std::string_view text) {
     auto const code = [](std::string_view digits) -> std::uint16_t {
         if (digits.size() != 3 || digits[0] < '1' || digits[0] > '5') return 0;
@@ -501,7 +501,7 @@ std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>) {
 
 namespace {
 
-/// 143 is an exit code, "TERM" a signal.
+/// Reads an end: 143 is an exit code, "TERM" a signal.
 std::optional<End> read_end(json::Node const& node, json::Where const& at, Reading& reading) {
     if (node.get<std::string>()) {
         auto const signal = read_signal(node, at, reading);
@@ -519,7 +519,7 @@ std::string end_text(End end) {
     return end < signal_end ? "exit code " + std::to_string(end) : signal_text(end - signal_end);
 }
 
-/// The list at a key. `others`: the ends of the other list, which none may be among.
+/// The list of ends at a key. `others`: the ends of the other list, which must have none in common with it.
 void parse_ends(json::Node const& node, json::Where const& at, std::vector<End> const& others, std::vector<End>& ends,
                 Reading& reading) {
     auto const* const array = expect<json::Array>("an array", node, at, reading);

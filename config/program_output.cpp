@@ -17,7 +17,7 @@ constexpr json::Shape error_shape{.types = "string or object", .words = output_w
 
 constexpr std::string_view is_of_both = " is the file of the standard output, which gets both streams without stderr";
 
-/// What goes to another program is not seen on its way.
+/// Output that goes to another program cannot be seen on its way.
 void check_link(Output const& output, Present<Output> present, json::Where const& at, Reading& reading) {
     for (std::string_view const key :
          {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull", "syslog"}) {
@@ -29,7 +29,7 @@ void check_link(Output const& output, Present<Output> present, json::Where const
     }
 }
 
-/// Its messages have a form of their own, and nobody waits for a daemon.
+/// Messages of syslog have their own form, and nobody waits for a daemon.
 void check_syslog(Output& output, Present<Output> present, json::Where const& at, Reading& reading) {
     for (std::string_view const key : {"file", "format", "timestamp", "maxSize", "maxFiles", "mode", "whenFull"}) {
         if (present.has(key)) reading.problems.add(json::Where{&at, key}, "cannot be used together with syslog");
@@ -59,7 +59,7 @@ void check_output(Output& output, Present<Output> present, json::Where const& at
     }
 }
 
-/// A word, or the keys of an output.
+/// Reads a word, or an object with the keys of an output.
 std::optional<Output> read_output(json::Node const& node, json::Where const& at, Reading& reading) {
     if (node.get<std::string>()) {
         auto const word = json::Choice<OutputKind, output_words>::read(node, at, reading);

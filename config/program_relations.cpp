@@ -3,13 +3,13 @@
 
 #include "config/program_parser.h"
 
-// What is wrong between programs.
+// What can be wrong between programs.
 
 namespace triton::config {
 
 namespace {
 
-/// That a program waits for another one, because one of the two says so.
+/// A program waits for another one, because one of the two says so.
 struct Edge {
     std::size_t to;
     std::string_view key;
@@ -41,7 +41,7 @@ public:
     }
 
 private:
-    /// The programs that one names, without those that cannot be meant.
+    /// Adds the programs that one names, except those that cannot be meant.
     void add_edges(std::size_t by, std::string_view key, std::vector<std::string> const& names) {
         bool const is_before = key == "before";
         json::Where const program_at{&at_, std::string_view(programs_[by].name)};
@@ -66,7 +66,7 @@ private:
             reading_.problems.add(json::Where{&program_at, key}, "a program on a schedule cannot be waited for");
     }
 
-    /// The program that reads the output of this one.
+    /// Adds the program that reads the output of this one.
     void add_reader(std::size_t by) {
         std::string const& name = programs_[by].output.to;
         json::Where const program_at{&at_, std::string_view(programs_[by].name)};
@@ -93,8 +93,8 @@ private:
         if (std::ranges::find(graph_[from], edge.to, &Edge::to) == graph_[from].end()) graph_[from].push_back(edge);
     }
 
-    /// Depth first, with a stack of its own: a document may name a chain as long as the limits allow. An edge back into
-    /// the path closes a cycle; each such edge is reported once.
+    /// Searches depth first, with a stack of its own, since a document may name a chain as long as the limits allow. An
+    /// edge back into the path closes a cycle. Each such edge is reported once.
     void find_cycles() {
         std::vector<bool> is_left(programs_.size());
         for (std::size_t root = 0; root < programs_.size(); ++root) {
@@ -130,7 +130,7 @@ private:
         }
     }
 
-    /// "programs.a.requires: cycle a -> b -> a", at the program of the cycle that comes first in the document.
+    /// Reports "programs.a.requires: cycle a -> b -> a", at the program of the cycle that comes first in the document.
     void report_cycle(std::vector<Step> const& path, std::size_t begin) {
         if (!reading_.problems.has_room()) return reading_.problems.add(std::string(), {});  // only counted: texts cost
         auto const start = std::ranges::find(path, begin, &Step::program);
@@ -157,7 +157,7 @@ bool are_made_alike(ListenSocket const& a, ListenSocket const& b) {
     return a.mode == b.mode && a.user == b.user && a.group == b.group && a.backlog == b.backlog;
 }
 
-/// One address is one socket, whoever gets it: it must be wanted in one way, and by one program only once.
+/// Checks that all who name an address, which is one socket, want it in the same way, and each program only once.
 void check_addresses(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     struct Owner {
         std::size_t program;
@@ -167,7 +167,7 @@ void check_addresses(std::vector<Program> const& programs, json::Where const& at
     for (std::size_t i = 0; i < programs.size(); ++i) {
         auto const& sockets = programs[i].sockets;
         for (std::size_t j = 0; j < sockets.size(); ++j) {
-            if (sockets[j].address == SocketAddress{}) continue;  // none was read
+            if (sockets[j].address == SocketAddress{}) continue;  // it could not be read
             auto const [owner, is_new] = owners.try_emplace(format_socket_address(sockets[j].address), i, j);
             auto const& [program, index] = owner->second;
             bool const is_shared = program != i && are_made_alike(programs[program].sockets[index], sockets[j]);
@@ -183,7 +183,7 @@ void check_addresses(std::vector<Program> const& programs, json::Where const& at
     }
 }
 
-/// What writes to a file: the standard output of a program, with or without its standard error, or that one alone.
+/// A writer to a file: the standard output of a program, with or without its standard error, or standard error alone.
 struct FileWriter {
     Program const* program = nullptr;
     Output const* output = nullptr;
@@ -202,7 +202,8 @@ struct FileWriter {
     }
 };
 
-/// A file has one writer: how it rotates must not depend on the program.
+/// Programs may share a file only with the same settings: it has one writer, and how that rotates must not depend on
+/// the program.
 void check_files(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     std::map<std::string_view, FileWriter> owners;
     auto const check = [&](FileWriter const& writer) {
@@ -225,7 +226,7 @@ void check_files(std::vector<Program> const& programs, json::Where const& at, Re
 
 }  // namespace
 
-/// The launcher has one standard input.
+/// Only one program may have the launcher's standard input.
 void check_inputs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
     Program const* first = nullptr;
     for (Program const& program : programs) {

@@ -28,7 +28,7 @@ constexpr json::Shape pids_or_max{.types = "integer or string",
                                   .highest = PidCount::shape.highest,
                                   .pattern = "^max$"};
 
-/// A size, or the word for none.
+/// A size, or the word for no limit.
 std::optional<std::uint64_t> read_size_or(std::string_view word, json::Node const& node, json::Where const& at,
                                           json::Reading& reading) {
     if (auto const* const text = node.get<std::string>(); text && *text == word) return process::unlimited;
@@ -67,8 +67,8 @@ constexpr Field<LimitsDraft> limit_row(std::string_view name, std::string_view d
     return {.name = name, .value = {&limit_or_pair, parse_limit<resource>}, .description = description};
 }
 
-/// Cores (1.5), percent of one ("150%") or "max", in thousandths of a core. The kernel takes no less than 1 ms of each
-/// 100 ms (Linux kernel/sched/core.c, min_cfs_quota_period).
+/// Cores (1.5), percent of one core ("150%") or "max", in thousandths of a core. The kernel takes no less than 1 ms of
+/// each 100 ms (Linux kernel/sched/core.c, min_cfs_quota_period).
 std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where const& at, json::Reading& reading) {
     constexpr int most_cores = 100'000;
     auto const* const text = node.get<std::string>();
@@ -84,7 +84,7 @@ std::optional<std::uint64_t> read_cpu_max(json::Node const& node, json::Where co
     }
     if (*text == "max") return process::unlimited;
     char* end = nullptr;
-    double const percent = std::strtod(text->c_str(), &end);  // and not from_chars(): see json::real_of()
+    double const percent = std::strtod(text->c_str(), &end);  // not from_chars(): see json::real_of()
     bool const is_decimal = text->find_first_not_of("0123456789.%") == text->npos && !text->starts_with('.');
     bool const is_percent = is_decimal && std::string_view(end) == "%";
     if (is_percent && percent >= 1 && percent <= most_cores * 100.0)

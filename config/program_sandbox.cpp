@@ -3,7 +3,7 @@
 
 #include "config/program_parser.h"
 
-// What a program is kept from. Names of capabilities and system calls are the launcher's to check: it has the libraries
+// What a program is kept from. The launcher checks the names of capabilities and system calls: it has the libraries
 // that know them.
 
 namespace triton::config {

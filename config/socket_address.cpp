@@ -19,7 +19,7 @@ constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
 
 std::unexpected<std::string> fault(std::string text) { return std::unexpected(std::move(text)); }
 
-/// HOST:PORT. Names are none: nothing here may ask a resolver.
+/// Parses HOST:PORT. A name is not allowed as the host: nothing here may ask a resolver.
 std::expected<SocketAddress, std::string> parse_host_and_port(SocketKind kind, std::string_view rest) {
     std::size_t const colon = rest.rfind(':');
     if (colon == std::string_view::npos) return fault("has no port");

@@ -27,8 +27,8 @@ namespace {
 using process::decimal_length;
 using process::exact_value;
 
-/// Makes a template and collects what is wrong. Sizes are checked before anything is appended: memory stays bounded by
-/// the limits, whatever the document and the variables expand to.
+/// Makes a template and collects problems. Sizes are checked before anything is appended: so the limits bound the
+/// memory, whatever the document and the variables expand to.
 class Substitution {
 public:
     Substitution(Variables const& variables, std::uint32_t highest_number, Limits const& limits)
@@ -79,7 +79,7 @@ private:
             add_part(parts[i], json::Where{&list_at, i});
     }
 
-    /// The variable's value; empty, with a problem, when there is none.
+    /// The variable's value; empty, with a problem, when it is not set.
     std::string_view value_of(Argument const& argument, json::Where const& at) {
         auto const value = variables_.find(argument.source);
         if (value && !value->empty()) return *value;
@@ -96,8 +96,8 @@ private:
         problems_.add(at, "could not find IP with family " + std::to_string(static_cast<int>(argument.ip_family)));
     }
 
-    /// The expression is linear in the number: what holds for both ends holds between them, for its range as for the
-    /// length of its text.
+    /// The expression is linear in the number, so what holds for both ends holds between them: the range, and the
+    /// length of the text.
     void add_number(Argument const& argument, json::Where const& at) {
         std::size_t longest = argument.width;
         for (std::uint32_t const number : {std::uint32_t{1}, builder_.highest_number()}) {
@@ -118,13 +118,13 @@ private:
         if (reserve(text.size())) builder_.add_text(text);
     }
 
-    /// Counts bytes; false when the argument has become too long to be kept.
+    /// Counts bytes. Returns false when the argument has become too long to be kept.
     bool reserve(std::size_t bytes) {
         argument_size_ += bytes;
         return argument_size_ <= limits_.argument_bytes;
     }
 
-    void begin_argument() { argument_size_ = 1; }  // its NUL
+    void begin_argument() { argument_size_ = 1; }  // for its NUL
 
     void finish_argument(json::Where const& at, json::Where const& list_at) {
         if (argument_size_ > limits_.argument_bytes) {
@@ -145,7 +145,7 @@ private:
     Limits const& limits_;
     json::ProblemList problems_;
     process::CommandTemplate::Builder builder_;
-    std::size_t argument_size_ = 0;  // of the current argument, for the process for which it is longest
+    std::size_t argument_size_ = 0;  // of the current argument, in the process that has the longest one
     bool is_over_ = false;
 };
 

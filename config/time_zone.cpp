@@ -17,7 +17,7 @@ constexpr std::int64_t earliest = -(std::int64_t{1} << 40);  // some 35,000 year
 constexpr std::int64_t latest = std::int64_t{1} << 40;
 constexpr std::int32_t most_offset = 26 * 3600;
 
-/// The bytes of a file, from the front. What is not there makes it unreadable.
+/// Reads the bytes of a file from the front. Missing bytes make it unreadable.
 class Bytes {
 public:
     explicit Bytes(std::string_view rest) : rest_(rest) {}
@@ -91,7 +91,7 @@ std::optional<int> take_number(std::string_view& text, int highest) {
     return value;
 }
 
-/// An abbreviation: letters, or anything in <>.
+/// Takes an abbreviation: letters, or anything in <>.
 bool take_abbreviation(std::string_view& text) {
     if (take(text, '<')) {
         std::size_t const end = text.find('>');
@@ -107,7 +107,7 @@ bool take_abbreviation(std::string_view& text) {
     return length >= 3;
 }
 
-/// [+-]hh[:mm[:ss]]
+/// Takes [+-]hh[:mm[:ss]].
 std::optional<std::int32_t> take_time(std::string_view& text, int most_hours) {
     bool const is_negative = take(text, '-');
     if (!is_negative) (void)take(text, '+');
@@ -150,7 +150,7 @@ std::optional<YearlyChange> take_change(std::string_view& text) {
     return change;
 }
 
-/// When it is that year, in seconds since 1970 by the clock before the change.
+/// The time of the change in that year, in seconds since 1970 by the clock before the change.
 std::int64_t local_time_of(YearlyChange const& change, year of) {
     sys_days date;
     switch (change.kind) {
@@ -191,7 +191,7 @@ bool is_time_zone_name(std::string_view name) {
 std::expected<TimeZone::Rule, std::string> TimeZone::parse_rule(std::string_view text) {
     Fault const fault("its rule " + std::string(text.substr(0, 64)) + " is not one of POSIX");
     Rule rule;
-    // POSIX counts west of Greenwich.
+    // POSIX counts offsets west of Greenwich.
     if (!take_abbreviation(text)) return fault;
     auto const standard = take_time(text, 24);
     if (!standard) return fault;
@@ -216,7 +216,7 @@ std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
     auto header = read_header(in);
     if (!header) return Fault("it is not a TZif file");
     std::size_t time_size = 4;
-    if (header->version >= '2') {  // the same once more, with 64 bits for a time
+    if (header->version >= '2') {  // the same follows again, with 64 bits for a time
         (void)in.take(size_of(*header, time_size));
         header = read_header(in);
         if (!header) return Fault("it is not a whole TZif file");
@@ -258,7 +258,7 @@ std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
     return zone;
 }
 
-/// Among the changes of the years around it.
+/// The span of a time by the rule, found among the changes of the years around it.
 TimeZone::Span TimeZone::by_rule(std::int64_t unix_seconds) const {
     Rule const& rule = *rule_;
     Span span{.begin = changes_.empty() ? INT64_MIN : changes_.back().at,
@@ -279,7 +279,7 @@ TimeZone::Span TimeZone::by_rule(std::int64_t unix_seconds) const {
             span.end = around[i].at;
             break;
         }
-        if (around[i].at < span.begin) {  // the file itself says what was then
+        if (around[i].at < span.begin) {  // the file itself says what was valid then
             span.offset = around[i].offset;
             continue;
         }
@@ -313,18 +313,18 @@ std::optional<std::int64_t> next_after(CronExpression const& expression, TimeZon
     for (int spans = 0; spans < most_spans; ++spans) {
         TimeZone::Span const span = zone.at(from);
         std::int64_t local = from + span.offset;
-        // What the clock shows a second time has been.
+        // The times that the clock shows for the second time have already passed.
         bool const shows_again = span.begin != INT64_MIN && span.offset < span.offset_before;
         if (is_by_clock && shows_again) local = std::max(local, span.begin + span.offset_before - 1);
         auto const due = next_after(expression, local);
         if (!due) return std::nullopt;
         if (span.end == INT64_MAX || *due - span.offset < span.end) return *due - span.offset;
-        // Nothing until then. What the clock leaves out at the end of this span is right after it.
+        // There is no run in this span. A time that the clock leaves out at its end comes right after it.
         std::int32_t const offset_then = zone.at(span.end).offset;
         if (is_by_clock && *due < span.end + offset_then) return span.end;
         constexpr std::int64_t margin = 2 * seconds_of_day;  // no two offsets are further apart
         from = std::max(span.end, *due - margin);
-        // From the very beginning of a span: next_after() is after what it is given.
+        // Starts at the very beginning of the next span: next_after() returns a time after its argument.
         if (from == span.end) {
             TimeZone::Span const then = zone.at(from);
             std::int64_t first = from + then.offset;

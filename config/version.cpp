@@ -47,7 +47,7 @@ BinaryCandidates shared_candidates(BinaryRule const& rule, std::string_view vers
              join(join(rule.shared_directory, version), name)}};
 }
 
-/// A version that cannot be parsed fits the same text alone.
+/// A version that cannot be parsed fits only the same text.
 BinaryCandidates automatic_candidates(BinaryRule const& rule, std::string_view configured_version) {
     auto const configured = Version::parse(configured_version);
     auto const container = Version::parse(rule.container_version);

@@ -12,12 +12,12 @@ namespace triton::sidecar {
 
 namespace {
 
-/// A name that stays in its directory.
+/// Whether a name stays in its directory.
 bool is_component(std::string_view text) {
     return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos && text.find('\0') == text.npos;
 }
 
-/// A relative path of such names; single dots do no harm.
+/// Whether a path is relative and made of such names; single dots do no harm.
 bool stays_inside(std::string_view path) {
     for (;;) {
         std::size_t const slash = path.find('/');
@@ -28,7 +28,7 @@ bool stays_inside(std::string_view path) {
     }
 }
 
-/// The same path without single dots. "." itself stays.
+/// The same path without single dots; "." itself stays.
 std::string without_dots(std::string_view path) {
     std::string made;
     while (!path.empty()) {
@@ -85,7 +85,7 @@ private:
         plan_.unplaced.push_back(std::move(copy.source));
     }
 
-    /// Whether the value is a plain name; else it becomes an error.
+    /// Returns whether the value is a plain name; if not, adds an error.
     bool check_name(std::string_view flag, std::string_view name) {
         if (is_component(name)) return true;
         plan_.errors.push_back(std::string(flag) + ": " + json::shown(name) + " is not a plain name");
@@ -133,13 +133,13 @@ private:
         }
     }
 
-    /// Of an init container that copies none: where the sidecar beside it puts them.
+    /// The directory of binaries. For an init container that copies none it is where the sidecar beside it puts them.
     std::string binary_directory() {
         if (!options_.binaries.empty() || !options_.binary_output_directory.empty()) return binary_output_directory();
         return version_ && is_component(*version_) ? "bin/" + *version_ : std::string();
     }
 
-    /// Empty, with an error, when it cannot be told.
+    /// Returns an empty text, and adds an error, when the directory is not known.
     std::string binary_output_directory() {
         std::string const& given = options_.binary_output_directory;
         if (given == ".") return given;
@@ -149,7 +149,7 @@ private:
                                    version_.error().text());
             return {};
         }
-        // As it stands: launch mode looks for exactly the text in its configuration.
+        // Unchanged, because launch mode looks for exactly the text in its configuration.
         if (options_.mode == StageMode::sidecar)
             return check_name("this container's version", *version_) ? "bin/" + *version_ : std::string();
         auto const parsed = config::Version::parse(*version_);
@@ -174,7 +174,7 @@ private:
         add(CopyKind::verbatim, join(options_.library_directory, "libfdb_c_" + version + ".so"), target);
     }
 
-    /// Only sidecar mode asks: an init container prepares for other programs than the main container's.
+    /// Only in sidecar mode: an init container prepares for other programs than the main container's.
     [[nodiscard]] bool compares_versions() const {
         return options_.mode == StageMode::sidecar && !options_.main_container_version.empty();
     }
@@ -197,7 +197,7 @@ private:
     StageOptions const& options_;
     Result<std::string> const& version_;
     StagePlan plan_;
-    // For ten thousand files, linear search is the slow part.
+    // With ten thousand files, a linear search would be the slow part.
     std::set<std::string> required_;
     std::set<std::string> inputs_;
     std::set<std::string> targets_;

@@ -37,13 +37,13 @@ namespace {
 constexpr int quiet_ms = 2;
 constexpr int most_quiet_waits = 50;
 constexpr std::uint64_t large_file = 64 << 20;
-constexpr std::size_t most_waiting = 2048;  // for their names; each is open
+constexpr std::size_t most_waiting = 2048;  // for their names; each is open meanwhile
 constexpr std::uint64_t most_waiting_bytes = 16 << 20;
 constexpr rlim_t own_descriptors = 64;
-constexpr std::size_t many_files = 16;  // from here on it is worth to wait for what others have written
+constexpr std::size_t many_files = 16;  // from here on waiting for data of others is worth it
 constexpr Duration progress_interval = milliseconds(100);
 
-/// The signals that end it, and SIGHUP, as a descriptor.
+/// The signals that end the program, and SIGHUP, as a descriptor.
 class Signals {
 public:
     static Result<Signals> create(StageMode mode) {
@@ -62,7 +62,7 @@ public:
 
     [[nodiscard]] int fd() const { return fd_.get(); }
 
-    /// The first that ends it, or 0. Does not wait.
+    /// Returns the first signal that ends the program, or 0, without waiting.
     int arrived() {
         signalfd_siginfo info;
         while (signo_ == 0 && ::read(fd_.get(), &info, sizeof info) == sizeof info) {
@@ -75,7 +75,7 @@ public:
         return signo_;
     }
 
-    /// Whether SIGHUP has arrived since.
+    /// Whether SIGHUP has arrived since the last call.
     bool take_hang_up() { return std::exchange(has_hung_up_, false); }
 
 private:
@@ -103,8 +103,8 @@ Result<std::string> read_version(std::string const& path) {
     return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
-/// Why nothing can be made in a directory, which may not be there yet, as far as that shows without trying: a file in
-/// place of a directory, no right to write.
+/// Why nothing can be made in a directory, even one that does not exist yet. This tells what shows without trying: a
+/// file in place of a directory, no right to write.
 std::optional<std::string> find_obstacle(std::string directory) {
     struct stat status;
     for (;; directory = parent_of(directory)) {
@@ -120,7 +120,8 @@ std::optional<std::string> find_obstacle(std::string directory) {
     }
 }
 
-/// A fresh volume is empty, and then nobody need look for each of ten thousand files in it.
+/// Whether a directory is empty, as that of a fresh volume: then nobody needs to look for each of ten thousand files in
+/// it.
 bool is_empty_directory(std::string const& path) {
     DIR* const stream = ::opendir(path.c_str());
     if (!stream) return errno == ENOENT;
@@ -131,8 +132,8 @@ bool is_empty_directory(std::string const& path) {
     return entries < 3;  // "." and "..", which some file systems leave out
 }
 
-/// How many files may wait: as many as we may have open, for which the soft limit is raised, as far as the hard one
-/// lets us. We start no program that would inherit it.
+/// How many files may wait: as many as may be open. For that the soft limit is raised as far as the hard one allows. We
+/// start no program that would inherit it.
 std::size_t most_waiting_files() {
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return 1;
@@ -164,18 +165,18 @@ public:
 private:
     struct Job {
         PlannedCopy const* copy;             // borrowed from the plan
-        std::optional<std::string> content;  // substituted; else it is copied
+        std::optional<std::string> content;  // substituted; without it the source is copied
         mode_t mode = 0;
         bool is_new = false;
     };
 
-    /// A file that is staged, but perhaps for its name.
+    /// A file that is complete except for its name.
     struct Waiting {
         std::string path;
         files::Prepared prepared;
     };
 
-    /// All that can be known to be wrong.
+    /// Finds all problems that can be known in advance.
     void prepare(StagePlan const& planned) {
         bool const substitutes = std::ranges::any_of(
             planned.copies, [](PlannedCopy const& copy) { return copy.kind != CopyKind::verbatim; });
@@ -199,7 +200,7 @@ private:
         }
     }
 
-    /// Returns whether nothing is there, when that is known.
+    /// Returns true when it is known that nothing is there.
     bool check_target(std::string const& path) {
         std::string_view directory = parent_of(path);
         if (directory.empty()) directory = "/";
@@ -214,7 +215,7 @@ private:
         return is_directory_empty_;
     }
 
-    /// Many files have one and the same obstacle.
+    /// Adds an error once: many files may have the same obstacle.
     void add_error(std::string text) {
         if (std::ranges::find(round_.errors, text) == round_.errors.end()) round_.errors.push_back(std::move(text));
     }
@@ -251,13 +252,13 @@ private:
                 : substitute_monitor_conf(*text, monitor_variables(variables_, options_.substitute_variables,
                                                                    options_.public_ip_family, main_binary_directory()));
         if (result) return std::move(*result);
-        // All but the last are added here: an Error holds one.
+        // All but the last problem are added here, since an Error holds one.
         for (json::Problem const& problem : std::span(result.error()).first(result.error().size() - 1))
             add_error(copy.source + ": " + problem.text());
         return fail(copy.source + ": " + result.error().back().text());
     }
 
-    /// Where the main container has, or will have, the binaries of this container's version.
+    /// Where the main container has the binaries of this container's version, or will have them.
     [[nodiscard]] std::optional<std::string> main_binary_directory() const {
         if (version_ && *version_ == options_.main_container_version) return options_.binary_directory;
         if (binary_directory_.empty()) return std::nullopt;
@@ -277,8 +278,8 @@ private:
                 if (!publish_waiting()) break;
             }
         }
-        (void)publish_waiting();  // it has told of its errors
-        // Also after an error: what is in place stays.
+        (void)publish_waiting();  // it has reported its errors
+        // Done after an error, too: files in place stay.
         for (auto const& [path, directory] : directories_) {
             if (::fsync(directory.get()) != 0) {
                 int const err = errno;
@@ -287,7 +288,7 @@ private:
         }
     }
 
-    /// Opened once each, for one fsync each.
+    /// The directory of a target. Each is opened once, for one fsync.
     Result<int> target_directory(int output, std::string_view path) {
         auto const known = std::ranges::find(directories_, path, &OpenDirectory::path);
         if (known != directories_.end()) return known->directory.get();
@@ -329,7 +330,7 @@ private:
         return files::prepare_copy(source, target, settings);
     }
 
-    /// Makes durable what waits, and then puts it in place, in the order of the plan up to the first that fails.
+    /// Makes waiting files durable, then puts them in place in the order of the plan, up to the first failure.
     bool publish_waiting() {
         std::vector<files::PendingFile*> pending;
         for (Waiting& waiting : waiting_) {
@@ -371,7 +372,7 @@ private:
     Signals& signals_;
     Result<std::string> version_;
     config::Variables variables_{{}, nullptr};
-    std::string binary_directory_;  // of the plan
+    std::string binary_directory_;  // from the plan
     std::string checked_directory_;
     bool is_directory_empty_ = false;
     std::vector<Job> jobs_;
@@ -385,7 +386,7 @@ private:
     bool has_progress_ = false;
 };
 
-/// Tells of a round. Returns its exit code.
+/// Reports a round. Returns its exit code.
 int report(Round const& round, StageOptions const& options, StageSurroundings const& around, Signals& signals) {
     auto const log = [&around](StageLevel level, std::string_view event, std::string const& message) {
         if (around.log) around.log(level, event, message);
@@ -443,7 +444,7 @@ Result<std::unique_ptr<ChangeWatch>> make_watch(StageOptions const& options, Sta
     return around.make_watch();
 }
 
-/// Before each round, so that what changes during it is not missed.
+/// Watches what the next round reads. Called before the round, so that changes during it are not missed.
 void renew_watch(ChangeWatch* watch, StageOptions const& options, StageSurroundings const& around) {
     if (!watch) return;
     auto const result = watch->watch(watched_paths(options));

@@ -13,7 +13,8 @@ namespace {
 
 constexpr std::string_view argument_prefix = "arguments[0]";
 
-/// Tells places of a text, in their order: it counts on from the last one, for there may be many.
+/// Describes places of a text. They must be in ascending order: there may be many, and each count goes on from the last
+/// one.
 class Position {
 public:
     explicit Position(std::string_view text) : text_(text) {}
@@ -34,7 +35,7 @@ private:
     std::size_t line_begin_ = 0;
 };
 
-/// Where the JSON object that begins at `begin` ends (the place after its brace); npos when it does not.
+/// The place after the closing brace of the JSON object that begins at `begin`; npos when it does not end.
 std::size_t end_of_object(std::string_view text, std::size_t begin) {
     int depth = 0;
     bool in_string = false;
@@ -71,7 +72,7 @@ public:
             out_ += text_.substr(at_, end - at_);
             at_ = end;
             if (next == text_.npos) break;
-            if (next > 0 && text_[next - 1] == '$') {  // $${: of the two dollars one is out already
+            if (next > 0 && text_[next - 1] == '$') {  // $${: the first of the two dollars has been written
                 out_ += '{';
                 at_ += 2;
             } else {
@@ -83,9 +84,10 @@ public:
     }
 
 private:
-    /// at_ stands on "${" and moves behind its end. Of one without an end what has been looked through is not looked
-    /// through again, or a text of many would take hours: the rest of the line, the object that should be followed by a
-    /// brace, and of an object that does not end all further objects, which are inside it.
+    /// Substitutes the placeholder at at_, which stands on "${", and moves behind its end. After one without an end,
+    /// text that has been searched is not searched again, or many of them would take hours. That is the rest of the
+    /// line, or an object with no brace behind it. An object that does not end contains all further ones, so those are
+    /// not searched either.
     void add_placeholder() {
         std::size_t const begin = at_ + 2;
         bool const is_object = text_.substr(begin, 1) == "{";
@@ -120,7 +122,7 @@ private:
         document.append(json).append("]}");
         auto parsed = config::parse(document);
         if (!parsed) return add_problems(parsed.error());
-        // A template has no newer writer to be patient with.
+        // A template is not written by a newer version, so warnings are errors.
         if (!parsed->warnings.empty()) return add_problems(parsed->warnings);
         add_value(parsed->configuration);
     }
@@ -133,7 +135,8 @@ private:
 
     void add_problem(std::string reason) { problems_.add(position_.text(at_), std::move(reason)); }
 
-    /// Their places are those of a document that nobody wrote: what is left of one is the part inside the Argument.
+    /// The places of these problems are in a document that nobody has written; only the part inside the Argument is
+    /// kept.
     void add_problems(json::Problems const& problems) {
         for (json::Problem const& problem : problems) {
             std::string_view inside = problem.where;
@@ -149,7 +152,7 @@ private:
     std::string_view text_;
     config::Variables const& variables_;
     Position position_;
-    bool is_in_object_ = false;  // which has no end
+    bool is_in_object_ = false;  // one without an end
     json::ProblemList problems_{json::Limits{}.problems};
     std::string out_;
     std::size_t at_ = 0;

@@ -13,7 +13,8 @@ namespace {
 
 constexpr milliseconds lock_interval{50};
 constexpr milliseconds journal_interval = std::chrono::seconds(1);
-/// Earlier failures are forgiven once so much has come. A single byte is not enough: a server could go on for ever.
+/// Earlier failures are forgiven once this much has arrived. A single byte is not enough: a server could go on for
+/// ever.
 constexpr std::uint64_t progress_bytes = 256 * 1024;
 constexpr std::size_t most_samples = 16;
 constexpr milliseconds sample_interval{250};
@@ -104,7 +105,7 @@ std::optional<TimePoint> BlobFetch::silent_until() const {
         return heard_at_ + context_.settings.role_silence + std::chrono::seconds(size_.value_or(0) >> 20);
     if (streams_.empty()) return std::nullopt;
     bool const is_told = std::ranges::any_of(streams_, &Stream::is_told);
-    if (is_told) return heard_at_ + context_.settings.role_silence;  // what has come is on its way through a pipe
+    if (is_told) return heard_at_ + context_.settings.role_silence;  // what has arrived is still in a pipe
     return heard_at_ + context_.settings.role_silence + 2 * context_.access.stall * (request_.remote.urls.size() + 1);
 }
 
@@ -149,11 +150,11 @@ void BlobFetch::lock(TimePoint now) {
     if (!is_over()) begin_attempt(now);
 }
 
-/// Looks at what is there: the blob itself, or a part of it.
+/// Looks at what exists already: the blob itself, or a part of it.
 Result<> BlobFetch::prepare() {
     if (request_.digest) {
         auto blob = TRY(context_.store.find(*request_.digest));
-        // gc() may take the blob between the two calls; then it is fetched.
+        // gc() may remove the blob between the two calls; then it is fetched.
         bool const is_safe = blob && (!request_.lease ||
                                       TRY(context_.store.protect(*request_.lease, *request_.digest)));
         if (is_safe) {
@@ -248,7 +249,7 @@ void BlobFetch::fill(TimePoint now) {
     end_if_complete(now);
 }
 
-// What the downloader says.
+// What the downloader reports.
 
 bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
     std::uint32_t const id = std::visit([](auto const& message) { return message.id; }, event);
@@ -262,7 +263,7 @@ bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
     stream->is_told = true;
     if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) {
         stream->failure = *failure;
-        // A server, or a downloader that was taken over, chooses this text: control characters are taken out.
+        // This text comes from a server, or from a downloader that was taken over: control characters are removed.
         stream->failure->reason =
             role::error_of({.kind = failure->kind, .attempted = {}, .reason = failure->reason, .details = {}}).reason;
     }
@@ -281,7 +282,7 @@ void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
 }
 
 void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint now) {
-    if (!stream.is_probe || !stream.pipe) return;  // of the others only the bytes count
+    if (!stream.is_probe || !stream.pipe) return;  // for all others only the bytes count
     if (auto const taken = take_answer(stream, answer); !taken) return give_up(taken.error());
     phase_ = Progress::Phase::downloading;
     note(now, true);
@@ -305,7 +306,7 @@ Result<> BlobFetch::take_answer(Stream& stream, role::Answer const& answer) {
     }
     bool const gives_all = answer.status == 200 && size_;
     if (gives_all && stream.range.end != *size_) {
-        // The answer also holds everything behind the range; what had landed there is downloaded once more.
+        // The answer also contains everything behind the range; what had landed there is downloaded once more.
         in_one_piece_ = true;
         journal_.landed = Intervals({{0, stream.range.begin}});
         plan_.emplace(*size_, journal_.landed, RangePlan::Settings{.parallel_from = UINT64_MAX});
@@ -383,7 +384,7 @@ void BlobFetch::on_failure(role::DownloadFailed const& failure, TimePoint now) {
 }
 
 void BlobFetch::try_again_later(role::DownloadFailed const& failure, TimePoint now) {
-    if (phase_ == Progress::Phase::retrying && wake_ && *wake_ > now) return;  // another range has said so before
+    if (phase_ == Progress::Phase::retrying && wake_ && *wake_ > now) return;  // another range has reported it before
     std::optional<milliseconds> asked;
     if (failure.retry_after_milliseconds)
         asked = milliseconds(std::min<std::uint64_t>(*failure.retry_after_milliseconds, INT32_MAX));
@@ -400,7 +401,7 @@ void BlobFetch::try_again_later(role::DownloadFailed const& failure, TimePoint n
     wake_ = now + *wait;
 }
 
-// What the verifier says.
+// What the verifier reports.
 
 void BlobFetch::on_verify(TimePoint now) {
     // The verifier controls how many messages there are; each one that breaks its rules ends it.
@@ -481,7 +482,7 @@ void BlobFetch::on_verified(role::Verified const& verified) {
     result_ = *std::move(blob);
 }
 
-// The end.
+// The end of a fetch.
 
 void BlobFetch::drop_transfers() {
     for (Stream const& stream : streams_)
@@ -494,7 +495,7 @@ void BlobFetch::drop_transfers() {
 void BlobFetch::note(TimePoint now, bool at_once) {
     if (!ingest_ || (!at_once && now < noted_at_ + journal_interval)) return;
     noted_at_ = now;
-    // A journal that cannot be written costs time at the next start, and nothing else.
+    // If the journal cannot be written, the next start takes longer, and nothing else is lost.
     (void)write_journal(ingest_->directory(), journal_);
 }
 
@@ -510,7 +511,7 @@ void BlobFetch::cancel(TimePoint now) {
 void BlobFetch::give_up(Error error) {
     drop_transfers();
     if (ingest_ && journal_.landed.empty())
-        (void)context_.store.abandon(*std::exchange(ingest_, std::nullopt));  // else gc() takes it
+        (void)context_.store.abandon(*std::exchange(ingest_, std::nullopt));  // otherwise gc() removes it
     else if (ingest_)
         (void)write_journal(ingest_->directory(), journal_);
     ingest_.reset();

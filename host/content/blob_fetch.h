@@ -25,7 +25,7 @@ struct FetchContext {
     std::minstd_rand random;  ///< for jitter only
 };
 
-/// How many bytes a second have come lately.
+/// The number of bytes that have arrived lately, per second.
 class Rate {
 public:
     void add(TimePoint now, std::uint64_t bytes);
@@ -46,32 +46,32 @@ private:
 ///                   v  |                v  |
 ///                 pausing             pausing     (a failure that may pass; other ranges continue meanwhile)
 ///
-/// It begins with one range, whose answer says whether the server knows ranges at all. If so, more go side by side; if
-/// not, all the rest comes with that answer. What turns out to be of another version of the file, or wrong, is thrown
-/// away once, and all is fetched again.
+/// It begins with one range, whose answer tells whether the server supports ranges. If so, more go side by side; if
+/// not, all the rest comes with that answer. Bytes that turn out to be wrong, or of another version of the file, are
+/// thrown away once, and everything is fetched again.
 class BlobFetch {
 public:
     BlobFetch(FetchContext& context, BlobRequest const& request, TimePoint now);
 
-    /// Does what is due. Called after each event, and when wake() has come.
+    /// Does what is due. To be called after each event, and when wake() has come.
     void step(TimePoint now);
     [[nodiscard]] std::optional<TimePoint> wake() const;
-    /// Whether a role has been silent for longer than its work can take. Then the downloader is ended, and this is
-    /// told.
+    /// Whether a role has been silent for longer than its work can take. The caller then calls
+    /// on_silence(), ends the downloader, and calls on_downloader_ended().
     [[nodiscard]] bool is_too_silent(TimePoint now) const;
     void on_silence(TimePoint now);
 
-    /// Returns whether the event is of one of its downloads.
+    /// Returns whether the event belongs to one of its downloads.
     bool on_download(DownloadClient::Event const& event, TimePoint now);
-    /// The downloader has ended, and all downloads with it.
+    /// To be called when the downloader has ended, and with it all downloads.
     void on_downloader_ended(Error const& error, TimePoint now);
 
-    /// -1: nothing is verified now.
+    /// -1: nothing is being verified.
     [[nodiscard]] int verify_fd() { return job_ ? job_->fd() : -1; }
     void on_verify(TimePoint now);
 
-    /// Gives up and keeps what is there. Whether the verifier still has bytes that are on their way: it is worth to
-    /// call on_verify() for a moment, once the downloader has ended.
+    /// Gives up and keeps what is there. Returns whether the verifier still has bytes to write: then it is worth
+    /// calling on_verify() for a moment, once the downloader has ended.
     [[nodiscard]] bool has_bytes_on_their_way() const;
     void cancel(TimePoint now);
 
@@ -84,7 +84,7 @@ private:
     struct Stream {
         std::uint32_t id = 0;
         Interval range;
-        bool is_probe = false;   // the first of an attempt: its answer decides
+        bool is_probe = false;   // the first of an attempt, whose answer decides
         UniqueFd pipe = {};      // until the verifier has it
         bool is_told = false;    // the downloader has said how it ended
         bool has_ended = false;  // the verifier has seen the end of its pipe
@@ -113,7 +113,7 @@ private:
     void on_verified(role::Verified const& verified);
 
     void drop_transfers();
-    /// All again from the first byte, once. Returns whether that is possible.
+    /// Begins again with the first byte; this is possible once. Returns whether it was.
     bool start_over(TimePoint now);
     void note(TimePoint now, bool at_once);
     void give_up(Error error);
@@ -125,24 +125,24 @@ private:
     TimePoint lock_deadline_;
     Progress::Phase phase_ = Progress::Phase::waiting_for_lock;
     std::optional<TimePoint> wake_;
-    TimePoint heard_at_;  // of a role
+    TimePoint heard_at_;  // when a role was heard last
     std::optional<Ingest> ingest_;
     std::optional<std::uint64_t> size_;
-    Journal journal_;  // what is known to be in the file, also before a verifier says so
+    Journal journal_;  // what the file is known to have, even before a verifier says so
     std::uint64_t resumed_ = 0;
     TimePoint noted_at_{};
-    std::optional<RangePlan> plan_;  // none while the size is not known
+    std::optional<RangePlan> plan_;  // unknown as long as the size is
     std::vector<Stream> streams_;
     std::optional<VerifyJob> job_;
     UniqueFd writer_;
     Retry retry_;
     std::string waiting_for_;
     Rate rate_;
-    bool in_one_piece_ = false;  // the server does not know ranges
+    bool in_one_piece_ = false;  // the server does not support ranges
     bool has_started_over_ = false;
-    bool is_trusting_journal_ = false;  // some of it came before this attempt
+    bool is_trusting_journal_ = false;  // some of it was there before this attempt
     std::size_t rotations_ = 0;         // of the URLs
-    std::size_t mirrors_left_ = 0;      // that may give other bytes
+    std::size_t mirrors_left_ = 0;      // those that may give other bytes
     std::optional<Result<Blob>> result_;
 };
 

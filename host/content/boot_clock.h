@@ -8,10 +8,10 @@
 
 namespace triton::content {
 
-/// A moment of this boot: no step of the wall clock moves it, and suspended time counts (CLOCK_BOOTTIME).
+/// A moment since one boot. Steps of the wall clock do not change it, and suspended time counts (CLOCK_BOOTTIME).
 struct BootTime {
     std::string boot;               ///< /proc/sys/kernel/random/boot_id
-    std::int64_t milliseconds = 0;  ///< since then
+    std::int64_t milliseconds = 0;  ///< since that boot
 
     bool operator==(BootTime const&) const = default;
 };
@@ -19,7 +19,7 @@ struct BootTime {
 /// Errors: those of reading the boot id.
 Result<BootTime> boot_time();
 
-/// How much time has passed since `then`, at the least: of an earlier boot only this boot's time is certain.
+/// The time that has passed since `then`, at least: of an earlier boot, only the time of this boot is certain.
 milliseconds passed_since(BootTime const& then, BootTime const& now);
 
 }  // namespace triton::content

@@ -13,8 +13,8 @@ namespace triton::content {
 
 namespace {
 
-/// A blob that nothing protects: no pin, no reference, and no lease of this boot that has not run out. The parameters
-/// are the boot and the time of now.
+/// Selects blobs that nothing protects: no pin, no reference, and no lease that was made since the boot and still runs.
+/// The parameters are the current boot and time.
 constexpr std::string_view unprotected =
     " pinned = 0"
     " AND NOT EXISTS (SELECT 1 FROM blob_references r WHERE r.digest = blobs.digest)"
@@ -43,7 +43,7 @@ Result<std::vector<Victim>> unprotected_blobs(Database& database, BootTime const
 
 std::string hex_of(Victim const& victim) { return victim.name.substr(victim.name.find(':') + 1); }
 
-/// The rows go first, with the intention to remove the files; what a crash leaves of that, recover() does.
+/// Removes the rows first, and notes the intention to remove the files; recover() finishes what a crash leaves of that.
 Result<std::vector<Victim>> forget_blobs(StoreState& state, BootTime const& now, GcSettings const& settings) {
     // Selection and removal are one transaction, so that no reference can appear in between.
     Transaction transaction = TRY(state.database.begin());
@@ -134,7 +134,7 @@ Result<std::vector<std::string>> directory_names(int directory, std::string cons
     UniqueFd own{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     DIR* const stream = own ? ::fdopendir(own.get()) : nullptr;
     if (!stream) return fail(errno, "read directory " + shown);
-    (void)own.release();  // the stream's now
+    (void)own.release();  // the stream owns it now
     while (dirent const* const entry = ::readdir(stream))
         if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
     ::closedir(stream);

@@ -62,7 +62,7 @@ std::unexpected<Error> database_error(sqlite3* handle) {
 Statement::~Statement() { (void)sqlite3_finalize(statement_); }  // repeats the error of step()
 
 Result<> Statement::begin_binding(std::size_t count) {
-    (void)sqlite3_reset(statement_);  // the same
+    (void)sqlite3_reset(statement_);  // likewise
     if (sqlite3_bind_parameter_count(statement_) == static_cast<int>(count)) return {};
     return fail(ErrorKind::internal, std::string("use statement ") + sqlite3_sql(statement_),
                 "it has another number of values");
@@ -145,7 +145,7 @@ Result<Database> Database::open(std::string const& path, milliseconds patience) 
     return database;
 }
 
-// SQLite asks for no patience where two turn a new file into one with a log: it answers SQLITE_BUSY to one of them at
+// SQLite does not wait when two processes turn a new file into one with a log: it answers SQLITE_BUSY to one of them at
 // once.
 Result<> Database::set_up(milliseconds patience) {
     TimePoint const deadline = std::chrono::steady_clock::now() + patience;
@@ -164,7 +164,7 @@ Result<> Database::set_up(milliseconds patience) {
 Database::Database(Database&& other) noexcept
     : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)), depth_(other.depth_) {}
 
-Database::~Database() { (void)sqlite3_close_v2(handle_); }  // waits by itself for statements that still live
+Database::~Database() { (void)sqlite3_close_v2(handle_); }  // waits by itself for statements that still exist
 
 Result<> Database::migrate(std::string_view area, std::span<Migration const> steps) {
     Transaction transaction = TRY(begin());
@@ -193,7 +193,7 @@ Result<Statement> Database::prepare(std::string_view sql) {
 }
 
 Result<Transaction> Database::begin() {
-    // At once for writing: a transaction that reads first and writes later may find that it cannot.
+    // The transaction is for writing from its beginning: one that reads first and writes later may find that it cannot.
     TRY(execute(depth_ ? "SAVEPOINT nested" : "BEGIN IMMEDIATE"));
     ++depth_;
     return Transaction(this);

@@ -30,7 +30,7 @@ public:
     ~Statement();
 
     /// Binds all values and goes back to before the first row. Text is copied.
-    /// Errors: `internal` when it has another number of question marks.
+    /// Errors: `internal` when the statement has another number of question marks.
     template <class... Values>
     Result<> bind(Values const&... values) {
         TRY(begin_binding(sizeof...(values)));
@@ -40,9 +40,8 @@ public:
     }
 
     /// Goes to the next row. Returns whether there is one.
-    /// Errors: `exists` for what is there already (UNIQUE); `refused` for another constraint; `busy` when another
-    /// process has held the database for too long; `unavailable` when the disk is full; `corrupt`; `denied`;
-    /// `internal`.
+    /// Errors: `exists` when such a row exists (UNIQUE); `refused` for another constraint; `busy` when another process
+    /// has held the database for too long; `unavailable` when the disk is full; `corrupt`; `denied`; `internal`.
     Result<bool> step();
 
     [[nodiscard]] std::int64_t integer(int column) const;  ///< 0 when it is null
@@ -75,15 +74,16 @@ private:
     sqlite3_stmt* statement_ = nullptr;
 };
 
-/// Changes that happen together or not at all. Transactions nest: an inner one that is not committed takes back its own
-/// changes only, and nothing is durable before the outermost one is committed. Not committed: taken back when it goes.
+/// Changes that happen together or not at all. Transactions nest: an inner one that is not committed undoes only its
+/// own changes, and nothing is durable before the outermost one is committed. The destructor undoes what is not
+/// committed.
 class Transaction {
 public:
     Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
     Transaction& operator=(Transaction&&) = delete;
     ~Transaction();
 
-    /// Durable when this returns, if it is the outermost one. Errors: as of Statement::step().
+    /// Makes the changes durable, if this is the outermost transaction. Errors: as of Statement::step().
     Result<> commit();
 
 private:
@@ -92,8 +92,8 @@ private:
     Database* database_;
 };
 
-/// The tables of one area at one version are what its steps 1 to version have made. A step is SQL and is never changed
-/// once it has been shipped: what is needed later is a further step.
+/// One step to the tables of an area: at version n they are what steps 1 to n have made. A step is SQL and never
+/// changes after it has been shipped; later needs are further steps.
 struct Migration {
     std::string_view sql;
 };
@@ -112,14 +112,14 @@ public:
     ~Database();
 
     /// Brings the tables of an area ("content", "image") up to date, in one transaction.
-    /// Errors: `unsupported` when a newer version has written it: "content.db has tables "image" of version 7, and this
-    /// program knows 3"; as of Statement::step().
+    /// Errors: `unsupported` when a newer version has written them: "content.db has tables "image" of version 7, and
+    /// this program knows 3"; as of Statement::step().
     Result<> migrate(std::string_view area, std::span<Migration const> steps);
 
     /// Errors: `internal` for wrong SQL; as of Statement::step().
     Result<Statement> prepare(std::string_view sql);
 
-    /// One statement without rows, or whose rows are of no interest. Returns how many rows it has changed.
+    /// Executes a statement without rows, or one whose rows do not matter. Returns how many rows it has changed.
     template <class... Values>
     Result<std::int64_t> run(std::string_view sql, Values const&... values) {
         Statement statement = TRY(prepare(sql));
@@ -129,7 +129,7 @@ public:
         return changed_rows();
     }
 
-    /// A statement with its values, before its first row.
+    /// Returns a statement with its values, before its first row.
     template <class... Values>
     Result<Statement> query(std::string_view sql, Values const&... values) {
         Statement statement = TRY(prepare(sql));
@@ -140,7 +140,7 @@ public:
     /// Errors: as of Statement::step().
     Result<Transaction> begin();
 
-    /// All pages and indexes are looked at: slow, for `scrub` and after a crash of the machine.
+    /// Checks all pages and indexes: slow, for `scrub` and after a crash of the machine.
     /// Errors: `corrupt`, with what is wrong in the details.
     Result<> check();
 

@@ -4,7 +4,7 @@
 
 namespace triton::content {
 
-/// What a blob is named by: SHA-256, checked.
+/// The name of a blob: its SHA-256, checked.
 using role::Digest;
 
 }  // namespace triton::content

@@ -14,8 +14,8 @@ namespace triton::content {
 namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
-constexpr milliseconds end_patience = std::chrono::seconds(2);  // between its channel's end and its own
-/// Small, because what is in a pipe when we are killed is lost.
+constexpr milliseconds end_patience = std::chrono::seconds(2);  // between the end of its channel and its own
+/// The pipe is small, because what is in it when we are killed is lost.
 constexpr int pipe_bytes = 256 * 1024;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -47,7 +47,7 @@ Result<DownloadClient::Started> DownloadClient::start(role::Download download, D
 }
 
 void DownloadClient::cancel(std::uint32_t id) {
-    // A downloader that does not listen is ended by next() or by the watch on silence.
+    // A downloader that does not listen is ended by next(), or because it is silent.
     if (process_) (void)role::send(process_->channel(), role::Cancel{id}, now() + patience);
 }
 

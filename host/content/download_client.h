@@ -20,28 +20,28 @@ struct DownloadSecrets {
     static Result<DownloadSecrets> make(role::Credentials const& credentials, std::string const& authorities);
 };
 
-/// The library's end of one triton-download, which is started when it is needed first and believed in nothing.
+/// The library's end of one triton-download, which is started when it is first needed. Nothing that it says is trusted.
 class DownloadClient {
 public:
     using Event = std::variant<role::Answer, role::Downloaded, role::DownloadFailed>;
 
     explicit DownloadClient(role::RoleSettings settings) : settings_(std::move(settings)) {}
 
-    /// Returns the read end of the pipe that the bytes come through. `download.id` is set here.
+    /// A download that has begun: its id, which is chosen here, and the read end of the pipe that brings the bytes.
     /// Errors: those of RoleProcess::start().
     struct Started {
         std::uint32_t id;
         UniqueFd pipe;
     };
     Result<Started> start(role::Download download, DownloadSecrets const& secrets);
-    /// The downloader answers with a failure, unless it has answered already.
+    /// Cancels a download. The downloader answers with a failure, unless it has answered already.
     void cancel(std::uint32_t id);
     /// Ends the process: all its pipes end.
     void stop() { process_.reset(); }
 
     /// For poll(2); -1: it does not run. Borrowed.
     [[nodiscard]] int fd() { return process_ ? process_->channel().fd() : -1; }
-    /// The next event, if there is one. Errors: whatever ends the process; it is gone then, and so are its downloads.
+    /// The next event, if there is one. Errors: whatever ends the process; then all its downloads are gone, too.
     Result<std::optional<Event>> next();
 
 private:

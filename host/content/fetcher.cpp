@@ -17,7 +17,7 @@ namespace triton::content {
 namespace {
 
 constexpr milliseconds progress_interval{100};
-/// After a cancel, the verifier has so long to write what is still in its pipes.
+/// After a cancel, the verifier has this long to write what is still in its pipes.
 constexpr milliseconds flush_patience = std::chrono::seconds(1);
 constexpr int most_events = 256;  // of the downloader, in one round
 
@@ -39,7 +39,7 @@ bool is_readable(int fd) {
     return fd >= 0 && ::poll(&waited, 1, 0) > 0;
 }
 
-/// Waits until one of them is readable, or the time has come. Descriptors of -1 are passed over.
+/// Waits until a descriptor is readable or the time has come. Descriptors of -1 are ignored.
 void wait_for(std::vector<int> const& fds, std::optional<TimePoint> wake) {
     std::vector<pollfd> waited;
     for (int const fd : fds)

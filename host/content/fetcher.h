@@ -18,8 +18,8 @@
 
 namespace triton::content {
 
-/// Credentials for a server. They travel to the downloader in a sealed memfd, and are in no message, log or command
-/// line. It is sent to its host only.
+/// Credentials for a server. They travel to the downloader in a sealed memfd, and appear in no message, log or command
+/// line. They are sent only to their own host.
 struct Credential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
     std::string user = {};
@@ -27,7 +27,7 @@ struct Credential {
     std::string token = {};  ///< instead of both: "Authorization: Bearer <token>"
 };
 
-/// How what is fetched can be reached. Several fetches may share it.
+/// How to reach what is fetched. Several fetches may share it.
 struct Access {
     std::vector<Credential> credentials = {};
     std::string proxy = {};                         ///< "http://proxy:3128"; empty: none
@@ -46,35 +46,36 @@ struct Remote {
 
 struct BlobRequest {
     Remote remote;
-    /// Of the bytes. None: `most_bytes` bounds it, and the digest is what comes; only where nothing says what it is.
+    /// The digest of the bytes. Without it `most_bytes` limits them, and the digest is whatever they have; only for
+    /// content that nothing describes.
     std::optional<Digest> digest = {};
-    std::optional<std::string> sha1 = {};    ///< 40 hexadecimal digits: an old manifest has nothing better
-    std::optional<std::uint64_t> size = {};  ///< exactly, when something trusted has said so
+    std::optional<std::string> sha1 = {};    ///< 40 hexadecimal digits: old manifests have nothing better
+    std::optional<std::uint64_t> size = {};  ///< exact, from a trusted source
     std::uint64_t most_bytes = 1ULL << 40;
-    BlobFacts facts = {};               ///< an empty source becomes the URL that gave it
-    std::optional<LeaseId> lease = {};  ///< it is put under
+    BlobFacts facts = {};               ///< an empty source becomes the URL that the bytes came from
+    std::optional<LeaseId> lease = {};  ///< the lease that protects the blob
 };
 
 /// The progress of one fetch. The rate is of the last seconds.
 struct Progress {
     enum class Phase : std::uint8_t {
-        waiting_for_lock,  ///< another process imports the same
+        waiting_for_lock,  ///< another process is importing the same
         connecting,
         downloading,
         retrying,   ///< `waiting_for` says why
-        verifying,  ///< all is there
+        verifying,  ///< all bytes are there
         stored,
     };
-    std::size_t request = 0;  ///< of those of one call, from 0
+    std::size_t request = 0;  ///< its index in this call, from 0
     Phase phase = Phase::connecting;
     std::uint64_t bytes = 0;
     std::optional<std::uint64_t> size = {};
-    std::uint64_t resumed = 0;  ///< of the bytes: those that were there before
+    std::uint64_t resumed = 0;  ///< bytes that were there before
     std::uint64_t bytes_per_second = 0;
     std::string_view waiting_for = {};
 };
 
-/// "downloading".
+/// Returns "downloading", for example.
 std::string_view name_of(Progress::Phase phase);
 
 /// All calls come from the thread that fetches.
@@ -91,16 +92,16 @@ struct DocumentRequest {
     std::optional<Digest> digest = {};
     std::optional<std::uint64_t> size = {};
     std::uint64_t most_bytes = 4 << 20;
-    DocumentKind kind = DocumentKind::other;  ///< what the verifier takes it for
+    DocumentKind kind = DocumentKind::other;  ///< what the verifier checks it as
     BlobFacts facts = {};
-    bool is_kept = true;  ///< as a blob in the store; else only the facts are wanted
+    bool is_kept = true;  ///< as a blob in the store; otherwise only the facts are wanted
     std::optional<LeaseId> lease = {};
 };
 
 struct Document {
-    Digest digest;  ///< of the bytes that came
+    Digest digest;  ///< of the received bytes
     std::uint64_t size = 0;
-    std::string media_type;  ///< what the server said: a hint and nothing more
+    std::string media_type;  ///< as the server says: only a hint
     std::string json;        ///< checked and normalised by the verifier
 };
 
@@ -109,18 +110,19 @@ struct FetcherSettings {
     unsigned streams = 4;      ///< ranges of one blob at a time
     unsigned fetches = 3;      ///< blobs at a time
     std::uint64_t range_bytes = 16 << 20;
-    std::uint64_t parallel_from = 32 << 20;  ///< what is smaller comes in one piece
+    std::uint64_t parallel_from = 32 << 20;  ///< anything smaller is fetched in one piece
     RetrySettings retry = {};
-    /// A role that should have something to say, and has not for this long, is ended.
+    /// A role that should have something to say, but is silent for this long, is ended.
     milliseconds role_silence = std::chrono::seconds(30);
     milliseconds lock_patience = std::chrono::hours(1);
 };
 
-/// Brings content from servers into the store: downloaded by one process, verified by another, which alone writes.
-/// An interrupted fetch is resumed. Two simultaneous fetches of the same, even in two processes, download it once.
+/// Brings content from servers into the store. One process downloads it, and another verifies it and is the only one to
+/// write it. An interrupted fetch is resumed. Two simultaneous fetches of the same content, even in two processes,
+/// download it once.
 class Fetcher {
 public:
-    /// `store` outlives this.
+    /// `store` must outlive this.
     Fetcher(Store& store, FetcherSettings settings);
     ~Fetcher();
 
@@ -128,11 +130,12 @@ public:
     /// `corrupt` for wrong bytes; `refused`: "cancelled"; those of the store.
     Result<Blob> fetch_blob(Access const& access, BlobRequest const& request, Watcher const& watcher = {});
 
-    /// The same of many, side by side, in the order of the list where it must wait. Returns one result for each.
+    /// Fetches many likewise, side by side, and in the order of the list where they must wait. Returns one result for
+    /// each.
     std::vector<Result<Blob>> fetch_blobs(Access const& access, std::span<BlobRequest const> requests,
                                           Watcher const& watcher = {});
 
-    /// Fetches what is small and says something: a manifest, an index, a list of images.
+    /// Fetches a small document: a manifest, an index, a list of images.
     Result<Document> fetch_document(Access const& access, DocumentRequest const& request, Watcher const& watcher = {});
 
 private:

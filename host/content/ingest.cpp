@@ -61,9 +61,9 @@ bool is_still(int directory, std::string const& name, int fd) {
 }
 
 KeyLock::~KeyLock() {
-    // The name is removed while its lock is held: whoever gets the lock next sees by is_still() that the file is gone.
+    // The name is removed while the lock is held: whoever gets the lock next finds by is_still() that the file is gone.
     for (Held const& held : held_)
-        (void)::unlinkat(directory_, held.name.c_str(), 0);  // what stays is an empty file, and is used again
+        (void)::unlinkat(directory_, held.name.c_str(), 0);  // what is left is an empty file, and is used again
 }
 
 Result<KeyLock> Store::lock(std::vector<std::string> keys, TimePoint deadline, int cancel) {
@@ -193,7 +193,7 @@ void remove_ingest_directory(StoreState const& state, std::string const& name) {
     UniqueFd const directory{
         ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     if (!directory) return;
-    // gc() removes what stays: it has no row any more.
+    // gc() removes what is left, since it no longer has a row.
     (void)::unlinkat(directory.get(), "data", 0);
     (void)remove_journal(directory.get());
     (void)::unlinkat(state.ingest.get(), name.c_str(), AT_REMOVEDIR);
@@ -201,8 +201,8 @@ void remove_ingest_directory(StoreState const& state, std::string const& name) {
 
 namespace {
 
-/// A commit had been decided: the bytes were verified and durable. If the file has its name already, what is missing is
-/// its row; else the next fetch finds the ingest as it was.
+/// Completes a commit that had been decided: the bytes were verified and durable. If the file has its name already,
+/// only the row is missing. Otherwise the next fetch finds the ingest as it was.
 Result<> finish_commit(StoreState& state, Statement const& row) {
     std::string const digest = row.text(2);
     auto const parsed = TRY(Digest::parse(digest));
@@ -249,7 +249,7 @@ Result<> finish_quarantine(StoreState& state) {
         "SELECT q.name, q.digest FROM quarantine q JOIN blobs b USING (digest) WHERE b.quarantined != ''"));
     while (TRY(rows.step())) {
         std::string const hex = TRY(Digest::parse(rows.text(1))).hex();
-        // RENAME_NOREPLACE: what is in quarantine already is not written over.
+        // RENAME_NOREPLACE: a file that is already in quarantine is not overwritten.
         if (::renameat2(state.blobs.get(), hex.c_str(), state.quarantine.get(), rows.text(0).c_str(),
                         RENAME_NOREPLACE) != 0 &&
             errno != ENOENT && errno != EEXIST)

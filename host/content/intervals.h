@@ -15,13 +15,13 @@ struct Interval {
     bool operator==(Interval const&) const = default;
 };
 
-/// A set of bytes of a file: sorted, apart from each other, none of them empty.
+/// A set of bytes of a file: intervals that are sorted, apart from each other, and not empty.
 class Intervals {
 public:
     Intervals() = default;
     explicit Intervals(std::vector<Interval> const& intervals);
 
-    /// What overlaps or touches becomes one.
+    /// Adds an interval. Those that overlap or touch become one.
     void add(Interval interval);
     void remove(Interval interval);
     [[nodiscard]] bool contains(Interval interval) const;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::uint64_t page = 4096;
 
-/// Of the last page of a piece nobody knows how much was written.
+/// The piece without its last page: nobody knows how much of that was written.
 Interval without_last_page(Interval piece) { return {piece.begin, (piece.end - 1) / page * page}; }
 
 }  // namespace

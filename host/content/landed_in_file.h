@@ -6,10 +6,9 @@
 
 namespace triton::content {
 
-/// What has been written of a file that ranges are written into one after the other, however its writer has ended: the
-/// file system knows (lseek(2), SEEK_DATA). `noted`: what the journal says, which is used for the last page of each
-/// piece, and instead of it where the file system cannot tell. It may be wrong by the content of single pages: the
-/// digest tells.
+/// Which parts of a file have been written, when ranges are written into it one after the other, however its writer has
+/// ended. The file system knows (lseek(2), SEEK_DATA). `noted`: what the journal says. It is used for the last page of
+/// each piece, and for everything where the file system cannot tell. Single pages may be wrong: the digest will tell.
 Intervals landed_in_file(int fd, Intervals const& noted);
 
 }  // namespace triton::content

@@ -15,18 +15,19 @@ class RangePlan {
 public:
     struct Settings {
         std::uint64_t range_bytes = 16 << 20;
-        std::uint64_t parallel_from = 32 << 20;  ///< less than so much comes in one range
+        std::uint64_t parallel_from = 32 << 20;  ///< anything smaller is fetched in one range
     };
 
     RangePlan(std::uint64_t size, Intervals const& landed, Settings const& settings);
 
-    /// The next range, which is in flight then; none: all is there or in flight. A range ends at a multiple of
-    /// range_bytes, or at the end of its gap.
+    /// Takes the next range, which is then in flight; nothing: all are there or in flight. A range ends at a multiple
+    /// of range_bytes, or at the end of its gap.
     std::optional<Interval> take();
-    /// A range has ended. What of it has landed, from its beginning, is done; the rest is to be taken again.
+    /// To be called when a range has ended. The part of it that has landed, from its beginning, is done; the rest will
+    /// be taken again.
     void ended(Interval range, std::uint64_t received);
 
-    /// Everything is there.
+    /// Whether everything is there.
     [[nodiscard]] bool is_complete() const { return landed_.prefix() >= size_; }
     [[nodiscard]] Intervals const& landed() const { return landed_; }
     [[nodiscard]] std::uint64_t size() const { return size_; }

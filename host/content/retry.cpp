@@ -38,10 +38,10 @@ std::optional<milliseconds> Retry::after(FailureClass failure, std::optional<mil
     for (unsigned i = 1; i < failures_ && wait < settings_.longest; ++i)
         wait *= 2;
     wait = std::min(wait, settings_.longest);
-    // Half of it is certain: clients that failed at once do not come back at once, and none comes back too soon.
+    // Half of the wait is fixed: clients that failed together come back at different times, and none too soon.
     wait = wait / 2 + wait * (random % 1024) / 2048;
     if (!asked) return wait;
-    if (*asked > settings_.longest) return std::nullopt;  // the server decides that, and it is not trusted to
+    if (*asked > settings_.longest) return std::nullopt;  // the server chooses it, and is not trusted with that
     return std::max(wait, *asked);
 }
 

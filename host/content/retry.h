@@ -11,9 +11,9 @@ namespace triton::content {
 
 /// The reaction to a failure.
 enum class FailureClass : std::uint8_t {
-    transient,  ///< the network or the server; the same again may work
-    permanent,  ///< the same again gives the same: 404, a wrong digest
-    resource,   ///< ours is used up: disk, inodes; nothing changes by trying again soon
+    transient,  ///< the network or the server; trying again may work
+    permanent,  ///< trying again gives the same: 404, a wrong digest
+    resource,   ///< something of ours is used up: disk, inodes; trying again soon changes nothing
 };
 
 FailureClass class_of(ErrorKind kind);
@@ -25,16 +25,16 @@ struct RetrySettings {
     milliseconds longest = std::chrono::minutes(10);
 };
 
-/// Decides when a thing is tried again: exponential backoff with jitter, for each class of failure. Pure.
+/// Decides when to try again: exponential backoff with jitter, for each class of failure. Pure.
 class Retry {
 public:
     explicit Retry(RetrySettings const& settings) : settings_(settings) {}
 
-    /// After a failure: how long to wait before the next attempt; none: give up. `asked`: the server's Retry-After.
-    /// `random`: any number; it decides the jitter.
+    /// How long to wait after a failure before the next attempt; nothing: give up. `asked`: the server's Retry-After.
+    /// `random`: any number, which decides the jitter.
     std::optional<milliseconds> after(FailureClass failure, std::optional<milliseconds> asked, std::uint32_t random);
 
-    /// Bytes have come: failures before no longer count.
+    /// To be called when bytes have arrived: earlier failures then no longer count.
     void progressed() { failures_ = 0; }
     [[nodiscard]] unsigned failures() const { return failures_; }
 

@@ -8,16 +8,17 @@
 
 namespace triton::content {
 
-/// Waits for a packet of a role, up to the deadline. `cancel`: a descriptor that becomes readable to give up; -1: none.
-/// Errors: `refused`: "cancelled"; those of Channel::receive(). A role that has ended, or breaks the rules, is reaped
-/// or killed, and how it ended is the error.
+/// Waits for a packet of a role, up to the deadline. `cancel`: a descriptor that becomes readable when we are to give
+/// up; -1: none.
+/// Errors: `refused`: "cancelled"; those of Channel::receive(). A role that has ended is reaped, and one that breaks
+/// the rules is killed; the error tells how it ended.
 Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
                                   std::size_t expected_descriptors = 0);
 
 /// Kills a role whose message cannot be true. Returns the error: `corrupt`: "triton-verify lies: ...".
 std::unexpected<Error> distrust(role::RoleProcess& process, std::string_view why);
 
-/// Waits for the end of a role that has finished.
+/// The deadline for the end of a role that has finished.
 TimePoint end_deadline();
 
 }  // namespace triton::content

@@ -30,7 +30,7 @@ bool is_cancelled(int cancel) {
 /// Makes this thread work only when nobody else wants the processor or the disk.
 void become_idle() {
     sched_param const none{};
-    // A failure of either makes the scrub a nuisance, and not wrong.
+    // If either fails, the scrub disturbs others, but still works.
     (void)::sched_setscheduler(0, SCHED_IDLE, &none);
     (void)::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
 }
@@ -51,7 +51,7 @@ Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
         if (got < 0) return fail(errno, "read " + shown);
         if (got == 0) break;
         hash.add(std::span(buffer).first(static_cast<std::size_t>(got)));
-        // Pages that are read once must not push out those that others use.
+        // Pages that are read only once must not push out those that others use.
         (void)::posix_fadvise(fd, static_cast<off_t>(hashed.bytes), got, POSIX_FADV_DONTNEED);
         hashed.bytes += static_cast<std::uint64_t>(got);
     }
@@ -59,7 +59,7 @@ Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
     return hashed;
 }
 
-/// Hashes in a thread of its own, because a priority that was lowered cannot always be raised again.
+/// Hashes in a separate thread, because a lowered priority cannot always be raised again.
 Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
     std::optional<Result<Hashed>> hashed;
     std::thread([&] {
@@ -100,7 +100,7 @@ Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int canc
         if (blob.quarantined.empty()) all.emplace_back(blob.digest.hex(), blob.size);
     for (std::string const& name : TRY(directory_names(state_->blobs.get(), state_->path + "/blobs/sha256"))) {
         auto const digest = Digest::of_hex(name);
-        if (!digest) continue;  // whoever has put it there knows what it is; nothing of ours will use it
+        if (!digest) continue;  // its author knows what it is, and we do not use it
         if (!TRY(has_row(state_->database, *digest))) all.emplace_back(name, std::nullopt);
     }
     for (auto const& [hex, size] : all) {

@@ -210,7 +210,7 @@ Result<LeaseId> Store::make_lease(std::string_view purpose, milliseconds duratio
                                    now.boot, now.milliseconds + duration.count()));
     TRY(row.step());
     LeaseId const id{row.integer(0)};
-    TRY(row.step());  // the change happens when the statement has ended
+    TRY(row.step());  // the change happens when the statement ends
     return id;
 }
 
@@ -274,7 +274,7 @@ Result<> quarantine_file(StoreState& state, std::string const& hex, std::string_
 }
 
 FileLock::~FileLock() {
-    if (fd_ >= 0) (void)::flock(fd_, LOCK_UN);  // cannot fail: it is held
+    if (fd_ >= 0) (void)::flock(fd_, LOCK_UN);  // cannot fail, since it is held
 }
 
 Result<FileLock> exclusive(StoreState const& state) {

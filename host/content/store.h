@@ -33,7 +33,7 @@ struct Blob {
     std::string quarantined = {};  ///< why it may not be used; empty: it is good
 };
 
-/// Who needs a blob: {"image", "<uuid>"}.
+/// A user of a blob: {"image", "<uuid>"}.
 struct Owner {
     std::string kind;
     std::string id;
@@ -51,7 +51,7 @@ struct Why {
 
 enum class LeaseId : std::int64_t {};
 
-/// What gc() takes away, or would.
+/// Something that gc() removes, or would remove.
 struct Victim {
     enum class Kind : std::uint8_t { blob, ingest, quarantined };
     Kind kind = Kind::blob;
@@ -62,9 +62,9 @@ struct Victim {
 
 struct GcSettings {
     bool dry_run = false;
-    milliseconds blob_grace{};                               ///< how long a blob stays after the last reference went
-    milliseconds ingest_grace = std::chrono::hours(24);      ///< how long an interrupted download can be resumed
-    milliseconds quarantine_grace = std::chrono::hours(24);  ///< how long bad bytes can be looked at
+    milliseconds blob_grace{};                               ///< how long a blob stays without references
+    milliseconds ingest_grace = std::chrono::hours(24);      ///< how long an interrupted download stays resumable
+    milliseconds quarantine_grace = std::chrono::hours(24);  ///< how long bad bytes stay for inspection
 };
 
 /// One blob that scrub() has read.
@@ -72,19 +72,19 @@ struct Scrubbed {
     Digest digest;
     std::uint64_t bytes = 0;
     std::optional<std::string> fault = {};  ///< why it is in quarantine now; none: it is good
-    std::vector<Owner> owners = {};         ///< of a bad one: what was made from it
+    std::vector<Owner> owners = {};         ///< for a bad blob: what was made from it
 };
 
 struct StoreSettings {
-    std::uint64_t least_free_bytes = 64 << 20;  ///< what an ingest leaves free on the file system
+    std::uint64_t least_free_bytes = 64 << 20;  ///< free space on the file system that an ingest does not use
     std::uint64_t least_free_inodes = 64;
 };
 
 class Store;
 struct StoreState;
 
-/// A blob on its way into the store, found again by its key after whatever interrupted it. One Store at a time has it.
-/// Dropping it keeps what is there for the next time.
+/// A blob on its way into the store. Its key leads to it again after any interruption. Only one Store at a time has it.
+/// Dropping this keeps what is there for the next time.
 class Ingest {
 public:
     Ingest(Ingest&&) noexcept = default;
@@ -93,19 +93,19 @@ public:
     [[nodiscard]] std::string const& key() const { return key_; }
     /// The file, open for reading. Borrowed.
     [[nodiscard]] int fd() const { return data_.get(); }
-    /// The same file for the verifier, which alone writes it. The caller closes it as soon as the verifier has
-    /// its copy: a verifier that finds another writer refuses the file.
+    /// Opens the same file for the verifier, the only one that writes it. The caller must close it as soon as the
+    /// verifier has its copy: a verifier that finds another writer refuses the file.
     /// Errors: those of open(2).
     [[nodiscard]] Result<UniqueFd> open_for_writing() const;
     /// Its directory, for the journal. Borrowed.
     [[nodiscard]] int directory() const { return directory_.get(); }
 
-    /// Makes sure that this many bytes fit, and takes the blocks where the file system can promise them.
+    /// Makes sure that this many bytes fit, and reserves the blocks where the file system can.
     /// Errors: `unavailable`: "cannot store <key>: 2000000 bytes are needed beside 67108864 bytes that stay free, and
     /// 400000 are free".
     Result<> reserve(std::uint64_t size) const;
 
-    /// Empties it: what was there is of something else. Errors: those of ftruncate(2).
+    /// Empties it, because what was there belongs to something else. Errors: those of ftruncate(2).
     Result<> restart() const;
 
 private:
@@ -118,7 +118,8 @@ private:
     StoreSettings settings_;
 };
 
-/// Holds the locks of some keys. They are given back when it goes, which is before its Store does, or its process dies.
+/// Holds the locks of some keys. They are given back when this is destroyed, which must be before its Store, or when
+/// its process dies.
 class KeyLock {
 public:
     KeyLock(KeyLock&&) noexcept = default;
@@ -144,10 +145,10 @@ private:
 ///     quarantine/<hex>.<n>    what was found to be bad
 ///     locks/<name>            one for each key that is in use
 ///
-/// Bytes become durable before their row does, and a row is removed before its file. Each step is first recorded in the
-/// database before it does it, so that open() finishes what a crash has interrupted. A Store belongs to one thread;
-/// other threads and processes open their own of the same directory. What moves files (commit, gc, scrub, quarantine)
-/// is not for within a transaction.
+/// Bytes become durable before their row does, and a row is removed before its file. Each step is recorded in the
+/// database before it is done, so that open() can finish what a crash has interrupted. A Store belongs to one thread;
+/// other threads and processes open the same directory themselves. Functions that move files (commit, gc, scrub,
+/// quarantine) must not be called within a transaction.
 class Store {
 public:
     /// Makes what is missing, brings the database up to date and finishes what was interrupted: the work is bounded by
@@ -162,62 +163,63 @@ public:
     Database& database();
     [[nodiscard]] std::string const& directory() const;
 
-    /// A good blob. Returns: none when it is not there, is in quarantine, or its file is gone.
+    /// A good blob; nothing when it is not there, is in quarantine, or its file is gone.
     Result<std::optional<Blob>> find(Digest const& digest);
-    /// Its bytes, open for reading. Errors: `not_found`: "the content store does not have sha256:...".
+    /// Opens a blob's bytes for reading. Errors: `not_found`: "the content store does not have sha256:...".
     Result<UniqueFd> open_blob(Digest const& digest);
-    /// All of them, bad ones too, by digest.
+    /// All blobs, including bad ones, by digest.
     Result<std::vector<Blob>> list();
 
     /// Waits until this process has the locks of all keys, taken in sorted order. `cancel`: a descriptor that becomes
-    /// readable to give up; -1: none.
+    /// readable when we are to give up; -1: none.
     /// Errors: `timeout`: "<key> is being imported by another process"; `refused`: "cancelled".
     Result<KeyLock> lock(std::vector<std::string> keys, TimePoint deadline, int cancel = -1);
 
-    /// Begins, or finds again, what has this key: for a blob whose digest is known, its text. Waits for another Store
-    /// that has it, as lock() does: look then whether the blob has come meanwhile.
+    /// Begins or resumes the ingest with this key: for a blob whose digest is known, the digest's text. Waits for
+    /// another Store that has it, as lock() does; the blob may be in the store afterwards.
     Result<Ingest> begin_ingest(std::string_view key, TimePoint deadline, int cancel = -1);
-    /// Gives a verified ingest its name, then its row, durably, in this order; under the lease in the same step. A good
-    /// blob that is there already stays, and the ingest goes.
-    /// Errors: those of fsync(2), rename(2) and the database; the ingest can be found again then.
+    /// Gives a verified ingest its name and then its row, durably, and puts it under the lease in the same step. If a
+    /// good blob is already there, it stays and the ingest is dropped.
+    /// Errors: those of fsync(2), rename(2) and the database; the ingest can then be resumed.
     Result<Blob> commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, std::optional<LeaseId> lease = {});
-    /// Throws it away. Errors: those of unlink(2).
+    /// Drops an ingest. Errors: those of unlink(2).
     Result<> abandon(Ingest ingest);
 
-    /// Refers to blobs which the store has. Each is counted once for each owner. Errors: `not_found` when one is not
-    /// there, and nothing is changed then.
+    /// Adds references to blobs of the store. Each counts once for each owner. Errors: `not_found` when one is missing;
+    /// then nothing is changed.
     Result<> add_references(Owner const& owner, std::span<Digest const> digests);
-    /// Forgets all references of the owner; none is fine.
+    /// Removes all references of the owner; there may be none.
     Result<> remove_references(Owner const& owner);
     Result<std::vector<Owner>> owners(Digest const& digest);
     Result<std::vector<Digest>> referenced_by(Owner const& owner);
 
-    /// Protects what is being built for this long, by the boot-time clock: no step of the wall clock ends it, and a
-    /// reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why().
+    /// Makes a lease that protects what is being built for this long. It runs by the boot-time clock: no step of the
+    /// wall clock ends it, and a reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why().
     Result<LeaseId> make_lease(std::string_view purpose, milliseconds duration);
     Result<> renew_lease(LeaseId lease, milliseconds duration);
-    /// Puts a blob under a lease. Returns: whether the store has it.
+    /// Puts a blob under a lease. Returns whether the store has the blob.
     Result<bool> protect(LeaseId lease, Digest const& digest);
     Result<> end_lease(LeaseId lease);
 
-    /// A pinned blob is never collected. Errors: `not_found`.
+    /// Pins a blob, so that it is never collected. Errors: `not_found`.
     Result<> pin(Digest const& digest);
     Result<> unpin(Digest const& digest);
 
     Result<Why> why(Digest const& digest);
 
-    /// Takes away what nothing needs, and returns what that is.
+    /// Removes everything that nothing needs. Returns what was removed.
     Result<std::vector<Victim>> gc(GcSettings const& settings = {});
 
-    /// Takes away one blob at once, unless something needs it. Returns whether it has.
+    /// Removes one blob at once, unless something needs it. Returns whether it was removed.
     Result<bool> discard(Digest const& digest);
 
     /// Checks the database, then reads every blob with idle priority of processor and disk, and quarantines bad ones. A
-    /// file that no row knows, because the database was lost, gets one when it is what its name says. `call` is called
-    /// after each; false ends it. `cancel` as of lock(). Errors: `corrupt` for the database; `refused`: "cancelled".
+    /// file without a row, because the database was lost, gets one if its content is what its name says. `call` is
+    /// called after each blob, and may return false to end this. `cancel` as of lock().
+    /// Errors: `corrupt` for the database; `refused`: "cancelled".
     Result<> scrub(std::function<bool(Scrubbed const&)> const& call, int cancel = -1);
 
-    /// Takes a blob out of use and keeps its bytes to look at; references stay, and fetching it again mends it.
+    /// Takes a blob out of use, but keeps its bytes for inspection. References stay, and fetching it again repairs it.
     /// Errors: `not_found`.
     Result<> quarantine(Digest const& digest, std::string_view reason);
 

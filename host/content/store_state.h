@@ -33,18 +33,18 @@ private:
     int fd_;
 };
 
-/// Only one Store at a time gives names to blobs or takes them away. Held for a moment: never while bytes are read or
-/// waited for. Errors: those of flock(2).
+/// Only one Store at a time names blobs or removes them. The lock is held only for a moment: never while bytes are read
+/// or waited for. Errors: those of flock(2).
 Result<FileLock> exclusive(StoreState const& state);
 
-/// What changes files and rows in a certain order cannot do so within somebody's transaction.
+/// Refuses to run within a transaction: a change of files and rows in a certain order cannot be part of one.
 Result<> expect_no_transaction(StoreState const& state);
 
 /// Returns whether `fd` could be locked at once. Errors: those of flock(2).
 Result<bool> try_lock(int fd);
-/// Whether `name` in a directory is the open file: it was not removed, or made anew, meanwhile.
+/// Whether `name` in a directory is still the open file, and was neither removed nor made anew.
 bool is_still(int directory, std::string const& name, int fd);
-/// The name of a file for a key, which may be any text.
+/// The name of the file for a key, which may be any text.
 std::string name_of_key(std::string_view key);
 
 /// Removes everything that an ingest may have in its directory, and the directory.
@@ -56,14 +56,14 @@ Result<> sync_directory(int directory, std::string const& shown);
 /// Finishes what a crash has interrupted.
 Result<> recover(StoreState& state);
 
-/// Puts a file of blobs/ into quarantine and says so in the database. Under exclusive().
+/// Moves a file of blobs/ into quarantine and records that in the database. Must be called under exclusive().
 Result<> quarantine_file(StoreState& state, std::string const& hex, std::string_view reason);
 
 /// A row of `blobs`, by the columns of blob_columns.
 inline constexpr std::string_view blob_columns = "digest, size, media_type, source, verified_at, pinned, quarantined";
 Result<Blob> blob_of_row(Statement const& row);
 
-/// Makes the row of a file in blobs/, also over that of a bad one. Within a transaction.
+/// Writes the row of a file in blobs/, even over that of a bad one. Must be called within a transaction.
 Result<> insert_blob(StoreState& state, std::string const& digest, std::uint64_t size, BlobFacts const& facts);
 
 }  // namespace triton::content

@@ -16,7 +16,7 @@ namespace {
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
 
-/// The root of the tree belongs to somebody in its range, or the unpacker could not even list it.
+/// Makes the tree's root belong to an id of its range: otherwise the unpacker could not even list it.
 Result<> own_target(int directory, role::IdRange const& ids) {
     struct stat status{};
     if (::fstat(directory, &status) != 0) return fail(errno, "look at the target directory");

@@ -26,12 +26,12 @@ using role::RoleProcess;
 TimePoint now() { return std::chrono::steady_clock::now(); }
 TimePoint soon() { return now() + role_patience; }
 
-/// How long it may take to read that much from a slow disk.
+/// How long it may take to read that many bytes from a slow disk.
 milliseconds time_for(std::uint64_t bytes) { return role_patience + std::chrono::seconds(bytes >> 20); }
 
 Result<RoleProcess> start(JobSettings const& settings) { return RoleProcess::start(role::Role::verify, settings.role); }
 
-/// An answer that ends a job. Errors: the role's own; `corrupt` for what is not one.
+/// Waits for an answer that ends a job. Errors: the role's own; `corrupt` for anything that is not such an answer.
 template <class... Answers>
 Result<std::variant<Answers...>> decode_answer(RoleProcess& process, std::string_view text) {
     auto message = role::decode<role::Failed, Answers...>(text);
@@ -55,7 +55,7 @@ std::optional<std::string> fault_of(std::uint64_t size, role::Digest const& dige
     return std::nullopt;
 }
 
-/// Intervals as the protocol has them: sorted, apart, not empty, within the maximum.
+/// Whether intervals are as the protocol wants them: sorted, apart, not empty, within the maximum.
 bool are_orderly(std::vector<role::Interval> const& intervals, std::uint64_t maximum) {
     std::uint64_t end = 0;
     for (role::Interval const& interval : intervals) {
@@ -72,7 +72,7 @@ bool are_orderly(std::vector<role::Interval> const& intervals, std::uint64_t max
 
 namespace {
 
-/// A verifier that has ended has said why: next() tells.
+/// Sends a message. If that fails the verifier has ended, and next() tells why.
 template <class Message>
 Result<> send_unless_ended(RoleProcess& process, Message const& message, std::span<int const> descriptors = {}) {
     auto sent = role::send(process.channel(), message, soon(), descriptors);
@@ -149,10 +149,10 @@ Result<role::Verified> check_file(JobSettings const& settings, role::Expected co
 namespace {
 
 constexpr int all_seals = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL;
-/// JSON that means the same is at most so many times as long: "\u0001" for one byte.
+/// Equal JSON can be at most this many times as long: "\u0001" for one byte.
 constexpr std::uint64_t most_growth = 8;
 
-/// What a role has handed over, which it must not be able to change any more.
+/// Reads what a role has handed over, if the role can no longer change it.
 Result<std::string> read_sealed(RoleProcess& process, int fd, std::uint64_t most) {
     struct stat status{};
     if ((::fcntl(fd, F_GET_SEALS) & all_seals) != all_seals) return distrust(process, "the document is not sealed");
@@ -232,11 +232,11 @@ Result<role::Signed> check_signature(JobSettings const& settings, SignatureReque
     return std::get<role::Signed>(answer);
 }
 
-// The proof that nobody can write any more.
+// How it is proved that nobody can write to the file any more.
 
 namespace {
 
-/// A process that another thread of ours is starting has copies of all descriptors until its execve(2).
+/// A process that another of our threads is starting has copies of all descriptors until its execve(2).
 constexpr int most_lease_attempts = 500;
 constexpr milliseconds lease_pause{2};
 
@@ -249,7 +249,7 @@ Result<> take_lease(int fd) {
     return fail(ErrorKind::busy, "prove that nobody writes to a file", "somebody has it open for writing");
 }
 
-/// From now on the kernel itself refuses to change it. Most file systems cannot do this.
+/// Makes the kernel refuse all further changes to the file. Most file systems cannot do this.
 void make_verity(int fd) {
     fsverity_enable_arg argument{};
     argument.version = 1;

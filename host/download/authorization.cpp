@@ -29,7 +29,7 @@ std::span<json::Field<TokenAnswer> const> table(json::TableOf<TokenAnswer>) {
     return rows;
 }
 
-/// A token goes into a header, so it must not hold what ends the header's line.
+/// Whether a token may go into a header: it must not contain what would end the line.
 bool is_printable(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return c > ' ' && c < 0x7f; });
 }
@@ -71,7 +71,7 @@ role::HostCredential const* credential_for(role::Credentials const& credentials,
 }
 
 std::string Authorizations::key(Url const& url, std::string_view scope, role::HostCredential const* credential) {
-    // The scheme is part of the key: a token that came over https is not sent over http.
+    // The scheme is part of the key: a token that was received over https is not sent over http.
     return std::string(url.is_https ? "https " : "http ")
         .append(url.authority)
         .append(" ")

@@ -14,13 +14,13 @@
 
 namespace triton::download {
 
-/// "Basic ..." for a header.
+/// Returns "Basic ..." for a header.
 std::string basic_authorization(std::string_view user, std::string_view password);
 
-/// What to ask a token service.
+/// A request to a token service.
 struct TokenRequest {
     Url url;
-    std::string authorization;  ///< empty: none, for what is public
+    std::string authorization;  ///< empty for public content
 };
 
 struct Token {
@@ -28,22 +28,22 @@ struct Token {
     milliseconds lives_for{};
 };
 
-/// Of the answer of a token service. Errors: `corrupt`.
+/// Reads the answer of a token service. Errors: `corrupt`.
 /// Source: distribution-spec, "token authentication": token or access_token, expires_in (60 when it is absent).
 Result<Token> parse_token(std::string_view json);
 
-/// The credential for the asked server; none: there is none.
+/// The credential for a server; null when there is none.
 role::HostCredential const* credential_for(role::Credentials const& credentials, Url const& url);
 
-/// What is known about how servers want to be asked, so that only the first request to each is refused.
+/// What is known about the authorization that servers want: so only the first request to each is refused.
 class Authorizations {
 public:
-    /// For a request: the header's content; empty: none is known to be needed.
+    /// The content of the header for a request; empty: none seems to be needed.
     [[nodiscard]] std::string known_for(Url const& url, std::string_view scope, role::HostCredential const* credential,
                                         TimePoint now) const;
 
-    /// A server has refused a request. Returns: what to ask its token service, or nothing when known_for() has an
-    /// answer now. Errors: `denied`: "registry.example:443 wants credentials, and there are none for it".
+    /// A server has refused a request. Returns the request to its token service, or nothing when known_for() now has an
+    /// answer. Errors: `denied`: "registry.example:443 wants credentials, and there are none for it".
     Result<std::optional<TokenRequest>> on_refused(Url const& url, std::vector<std::string> const& challenges,
                                                    std::string_view scope, role::HostCredential const* credential);
 

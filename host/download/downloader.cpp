@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t most_transfers = 64;
 constexpr std::size_t most_credential_bytes = 64 * 1024;
 constexpr std::size_t most_authority_bytes = 4 << 20;
-constexpr milliseconds patience = std::chrono::seconds(30);  // of the library, for a message
+constexpr milliseconds patience = std::chrono::seconds(30);  // when sending a message to the library
 
 TimePoint deadline() { return std::chrono::steady_clock::now() + patience; }
 
@@ -73,7 +73,7 @@ Result<> Downloader::run() {
 
 void Downloader::drive() {
     int running = 0;
-    (void)curl_multi_perform(multi_.get(), &running);  // what fails is a transfer's, below
+    (void)curl_multi_perform(multi_.get(), &running);  // if anything fails, it is a transfer, handled below
     int left = 0;
     while (CURLMsg const* const message = curl_multi_info_read(multi_.get(), &left)) {
         if (message->msg != CURLMSG_DONE) continue;

@@ -12,11 +12,11 @@
 
 namespace triton::download {
 
-/// Reads what TLS needs of the file system. Called once, before there are threads. Errors: `unavailable`.
+/// Reads what TLS needs from the file system. To be called once, before there are threads. Errors: `unavailable`.
 Result<> prepare();
 
-/// Serves one library over one channel: many orders side by side. It has the network, and nothing else: what it gets
-/// goes into pipes.
+/// Serves one library over one channel, with many orders side by side. It has only the network, and writes what it gets
+/// into pipes.
 class Downloader {
 public:
     /// `authorities`: certificates of the system, in PEM. Errors: `unavailable` when out of memory.
@@ -25,7 +25,7 @@ public:
     Downloader& operator=(Downloader&&) = delete;
     ~Downloader();
 
-    /// Until the library closes the channel. Errors: `corrupt` for a message that makes no sense.
+    /// Runs until the library closes the channel. Errors: `corrupt` for a message that makes no sense.
     Result<> run();
 
 private:
@@ -42,10 +42,10 @@ private:
     role::Channel channel_;
     std::unique_ptr<CURLM, CleanUp> multi_;
     std::unique_ptr<Surroundings> surroundings_;
-    std::vector<std::unique_ptr<Transfer>> transfers_;  // is destroyed before multi_
+    std::vector<std::unique_ptr<Transfer>> transfers_;  // destroyed before multi_
 };
 
-/// The whole content of a sealed memfd. Errors: `corrupt` when it can still be changed, or is longer than the limit.
+/// Reads the whole content of a sealed memfd. Errors: `corrupt` when it can still be changed, or exceeds the limit.
 Result<std::string> read_sealed(int fd, std::size_t limit);
 
 }  // namespace triton::download

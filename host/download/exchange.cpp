@@ -88,7 +88,7 @@ Result<std::unique_ptr<Exchange>> Exchange::start(CURLM* multi, Ask ask, Listene
 }
 
 Exchange::~Exchange() {
-    (void)curl_multi_remove_handle(multi_, easy_);  // fails only when it was never added
+    (void)curl_multi_remove_handle(multi_, easy_);  // fails only if it was never added
     curl_easy_cleanup(easy_);
     curl_slist_free_all(headers_);
 }
@@ -108,7 +108,7 @@ bool Exchange::configure() {
     set(CURLOPT_USERAGENT, "triton-download");
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));  // ranges go side by side, not through one
-    set(CURLOPT_HTTP_CONTENT_DECODING, 0L);  // a body is taken as it comes: a few bytes can never become many
+    set(CURLOPT_HTTP_CONTENT_DECODING, 0L);  // a body is taken unchanged: a few bytes can never become many
     set(CURLOPT_FOLLOWLOCATION, 0L);
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
@@ -177,7 +177,7 @@ std::size_t Exchange::body_callback(char* bytes, std::size_t size, std::size_t c
 
 void Exchange::resume() {
     if (!std::exchange(is_paused_, false)) return;
-    (void)curl_easy_pause(easy_, CURLPAUSE_CONT);  // what goes wrong is the transfer's end, which curl reports
+    (void)curl_easy_pause(easy_, CURLPAUSE_CONT);  // if this goes wrong the transfer ends, and curl reports that
 }
 
 Ended Exchange::ended(CURLcode code) const {

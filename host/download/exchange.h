@@ -24,7 +24,7 @@ struct ContentRange {
     bool operator==(ContentRange const&) const = default;
 };
 
-/// Of "bytes 0-99/100" or "bytes 0-99/*". None: it is something else.
+/// Reads "bytes 0-99/100" or "bytes 0-99/*"; nothing for any other text.
 std::optional<ContentRange> parse_content_range(std::string_view text);
 
 /// A server's answer, without the body.
@@ -39,14 +39,14 @@ struct Head {
     std::vector<std::string> challenges = {};
 };
 
-/// Takes one line of a header into a Head: `line` is without its end. A malformed one counts as absent.
+/// Adds one line of a header to a Head. `line` has no line end. A malformed one counts as absent.
 void take_header(Head& head, std::string_view line);
 
 struct Ask {
     Url url;
     std::vector<std::string> headers = {};
     std::string range = {};  ///< "0-99"; empty: none
-    std::string proxy = {};  ///< empty: none, whatever the environment says
+    std::string proxy = {};  ///< empty: none, even if the environment names one
     std::string proxy_user = {};
     std::string proxy_password = {};
     std::string authorities = {};  ///< in PEM
@@ -54,28 +54,28 @@ struct Ask {
     milliseconds stall{};
 };
 
-/// The receiver of an answer.
+/// Receives an answer.
 class Listener {
 public:
     virtual ~Listener() = default;
-    /// Once, before the body. Returns false to end the exchange.
+    /// Called once, before the body. Returns false to end the exchange.
     virtual bool on_head(Head const& head) = 0;
     enum class Taken : std::uint8_t { all, none_now, stop };
-    /// `none_now`: the same again after Exchange::resume().
+    /// With `none_now` the same bytes come again after Exchange::resume().
     virtual Taken on_body(std::string_view bytes) = 0;
 };
 
-/// How an exchange has ended. A listener that has ended it itself knows why.
+/// How an exchange has ended. A listener that has ended it knows why.
 struct Ended {
     CURLcode code = CURLE_OK;
     std::string reason = {};  ///< "Connection refused"
     std::optional<milliseconds> retry_after = {};
 };
 
-/// One request and its answer, among others of one CURLM. Redirects and authentication are its caller's.
+/// One request and its answer, among others of one CURLM. Redirects and authentication are left to the caller.
 class Exchange {
 public:
-    /// `multi` and `listener` outlive this. Errors: `unavailable` when out of memory.
+    /// `multi` and `listener` must outlive this. Errors: `unavailable` when out of memory.
     static Result<std::unique_ptr<Exchange>> start(CURLM* multi, Ask ask, Listener& listener);
     Exchange(Exchange const&) = delete;
     Exchange& operator=(Exchange const&) = delete;

@@ -10,7 +10,7 @@ namespace triton::download {
 
 namespace {
 
-/// Curl gives 16 kB at a time. Writing more at once saves system calls.
+/// Curl gives 16 kB at a time. Larger writes save system calls.
 constexpr std::size_t enough = 256 * 1024;
 
 }  // namespace

@@ -14,14 +14,14 @@ public:
     /// The descriptor becomes non-blocking.
     explicit PipeSink(UniqueFd pipe);
 
-    /// Returns whether it has taken the bytes: it does while less than a bound waits.
+    /// Returns whether it has taken the bytes: it takes them while less than a limit is waiting.
     bool take(std::string_view bytes);
-    /// Writes what the pipe has room for.
+    /// Writes as much as the pipe takes.
     void flush();
 
     [[nodiscard]] bool is_empty() const { return waiting_.empty(); }
     [[nodiscard]] bool has_room() const;
-    /// Whether its reader is gone.
+    /// Whether the reader is gone.
     [[nodiscard]] bool is_broken() const { return is_broken_; }
     [[nodiscard]] std::uint64_t written() const { return written_; }
     /// Borrowed.

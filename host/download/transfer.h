@@ -25,7 +25,7 @@ struct Surroundings {
     std::string authorities = {};  ///< of the system, in PEM
 };
 
-/// One order of the library, with what came along.
+/// One order of the library, with what came with it.
 struct Order {
     role::Download request;
     role::Credentials credentials;
@@ -33,12 +33,13 @@ struct Order {
     UniqueFd pipe;
 };
 
-/// Carries out one order: asks the first URL, follows redirects, shows credentials to the host that they are for, and
-/// turns to the next URL while no server has given a reportable answer.
+/// Carries out one order: asks the first URL, follows redirects, shows credentials to their host only, and turns to the
+/// next URL while no server has given an answer that can be reported.
 ///
 ///     asking --401--> asking the token service --> asking      (once for each host)
-///     asking --3xx--> asking                                   (ten times; without credentials once the host is
-///     another) asking --200, 206--> receiving --> done asking, receiving --anything else--> the next URL, or failed
+///     asking --3xx--> asking                                   (ten times; without credentials at another host)
+///     asking --200, 206--> receiving --> done
+///     asking, receiving --anything else--> the next URL, or failed
 class Transfer final : public Listener {
 public:
     using Event = std::variant<role::Answer, role::Downloaded, role::DownloadFailed>;
@@ -47,19 +48,19 @@ public:
 
     [[nodiscard]] std::uint32_t id() const { return order_.request.id; }
     void start();
-    /// The exchange with this handle has ended.
+    /// Whether the exchange with this handle is its own.
     [[nodiscard]] bool owns(CURL const* handle) const { return exchange_ && exchange_->handle() == handle; }
     void on_ended(CURLcode code);
-    /// Ends it at once, without giving the pipe what waits for it.
+    /// Ends it at once, without writing what waits for the pipe.
     void cancel();
-    /// Gives the pipe what it has room for. Called after each round.
+    /// Writes as much as the pipe takes. To be called after each round.
     void pump();
-    /// To be waited for until it is writable; -1: none.
+    /// The descriptor to wait for until it is writable; -1: none.
     [[nodiscard]] int waits_for_pipe() const { return sink_.is_empty() || sink_.is_broken() ? -1 : sink_.fd(); }
 
     /// The messages to the library, in this order.
     std::vector<Event> take_events() { return std::exchange(events_, {}); }
-    /// Whether all were sent: the pipe may be closed.
+    /// Whether all messages were sent, and the pipe may be closed.
     [[nodiscard]] bool is_over() const { return is_over_; }
 
     bool on_head(Head const& head) override;
@@ -104,20 +105,20 @@ private:
     std::size_t url_index_ = 0;
     unsigned redirects_ = 0;
     Url url_;
-    std::string first_authority_;  // of this URL of the order, before redirects
-    std::string refused_by_;       // the authority that was shown what we have, in vain
+    std::string first_authority_;  // of the current URL of the order, before redirects
+    std::string refused_by_;       // the authority that has refused what we have
     Head head_;
     std::string token_body_;
-    std::uint64_t ignored_ = 0;  // bytes of an unwanted body
+    std::uint64_t ignored_ = 0;  // bytes of a body that is not wanted
     std::uint64_t skip_ = 0;
-    std::optional<std::uint64_t> budget_;  // bytes that are still to come; none: until the end
+    std::optional<std::uint64_t> budget_;  // bytes still to come; none: until the end
     std::uint64_t room_ = 0;               // bytes that may still come
     std::uint64_t taken_ = 0;
     std::optional<Failure> stopped_;  // why a callback has ended the exchange
-    std::optional<Failure> failure_;  // the one that is reported in the end
+    std::optional<Failure> failure_;  // the one to report in the end
     std::vector<Event> events_;
     bool has_answered_ = false;
-    bool is_failing_ = false;  // what was taken goes into the pipe first
+    bool is_failing_ = false;  // what was taken goes into the pipe before that
     bool is_over_ = false;
 };
 

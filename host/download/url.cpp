@@ -51,7 +51,7 @@ Result<Url> parse_from(Handle handle, std::string_view text) {
     if (!handle) return fail(ErrorKind::unavailable, "out of memory");
     if (text.size() > most_url_bytes || text.find('\0') != std::string_view::npos)
         return fail("a URL is too long, or holds a NUL byte");
-    // Foreign schemes pass here, so that the message below can name them.
+    // Unknown schemes are accepted here, so that the message below can name them.
     CURLUcode const code =
         curl_url_set(handle.get(), CURLUPART_URL, std::string(text).c_str(), CURLU_NON_SUPPORT_SCHEME);
     if (code != CURLUE_OK) return fail(json::shown(without_query(text)) + " is not a URL: " + curl_url_strerror(code));
@@ -66,7 +66,7 @@ Result<Url> parse_url(std::string_view text) { return parse_from(Handle(curl_url
 
 Result<Url> follow(Url const& base, std::string_view location) {
     Handle handle(curl_url());
-    if (handle) (void)curl_url_set(handle.get(), CURLUPART_URL, base.text.c_str(), 0);  // it was parsed before
+    if (handle) (void)curl_url_set(handle.get(), CURLUPART_URL, base.text.c_str(), 0);  // it has been parsed before
     Url url = TRY(parse_from(std::move(handle), location));
     if (base.is_https && !url.is_https) return fail(ErrorKind::refused, base.shown() + " leads from https to http");
     return url;

@@ -7,7 +7,7 @@
 
 namespace triton::download {
 
-/// A URL that may be asked: http or https, without user and password, which have no business in what is logged.
+/// A URL that we may request: http or https, without a user name and password, which must not get into logs.
 struct Url {
     std::string text;  ///< whole, for the request
     std::string
@@ -21,11 +21,10 @@ struct Url {
 /// Errors: `invalid`: "https://user@host/ holds a user name", "ftp://host/ is not a URL of http or https".
 Result<Url> parse_url(std::string_view text);
 
-/// What a Location or a realm means, seen from `base`. Errors: as of parse_url(); `refused`: "leads from https to
-/// http".
+/// Resolves a Location or a realm against `base`. Errors: as of parse_url(); `refused`: "leads from https to http".
 Result<Url> follow(Url const& base, std::string_view location);
 
-/// "registry.example:5000" or "registry.example" of credentials, as an authority of a URL with that scheme.
+/// Turns "registry.example:5000" or "registry.example" of credentials into the authority of a URL with that scheme.
 std::string authority_of(std::string_view host, bool is_https);
 
 /// Appends a parameter to the query of a URL.

@@ -48,7 +48,7 @@ struct Entry {
     std::string token;
 };
 
-/// "user:password" in Base64. Its value is in no message.
+/// Parses "user:password" in Base64. No message contains the value.
 void parse_auth(json::Node const& node, json::Where const& at, Entry& entry, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
     if (!text) return;
@@ -86,7 +86,7 @@ std::span<json::Field<Auths> const> table(json::TableOf<Auths>) {
     return rows;
 }
 
-/// The names under which Docker, podman and skopeo keep what is for a registry.
+/// Whether a key is one of the names under which Docker, podman and skopeo keep the credentials of a registry.
 bool is_for(std::string_view key, std::string_view registry) {
     if (key == registry) return true;
     if (registry == "docker.io" && key == "https://index.docker.io/v1/") return true;

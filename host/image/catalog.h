@@ -22,8 +22,8 @@ struct Layer {
     bool operator==(Layer const&) const = default;
 };
 
-/// The intent of a command. It is durable before the first thing happens, and removed after the last has happened; a
-/// killed command leaves it, and the next one finishes or removes what it names.
+/// The intent of a command. It becomes durable before anything is changed, and is removed after everything has
+/// happened. A killed command leaves it, and the next one finishes or removes what it names.
 enum class IntentId : std::int64_t {};
 struct Intent {
     IntentId id;
@@ -31,23 +31,23 @@ struct Intent {
     std::string purpose;              ///< "import of docker.io/library/alpine:3.20"
     std::optional<Uuid> image;        ///< whose file in images/ may have to be written or removed
     std::vector<std::string> chains;  ///< trees that are removed unless an image or another intent needs them
-    std::optional<std::string> snapshot_of = {};  ///< the tree of a machine that has a snapshot of its name
+    std::optional<std::string> snapshot_of = {};  ///< the tree of a machine of which it has made a snapshot
 
     bool operator==(Intent const&) const = default;
 };
 
-/// A tag that was resolved once.
+/// The result of resolving a tag.
 struct Latch {
     std::string reference;
     std::string digest;
     Uuid image;
 };
 
-/// The rows of images in the database of the content store. A change of images that belongs together is made inside one
-/// content::Transaction by the caller.
+/// The rows of images in the database of the content store. Changes that belong together are made inside one
+/// content::Transaction, which the caller begins.
 class Catalog {
 public:
-    /// Brings the tables up to date. `database` outlives this. Errors: those of Database::migrate().
+    /// Brings the tables up to date. `database` must outlive this. Errors: those of Database::migrate().
     static Result<Catalog> open(content::Database& database);
 
     Result<std::vector<Image>> list();
@@ -57,11 +57,11 @@ public:
     Result<std::vector<Layer>> layers(Uuid const& uuid);
 
     Result<> add(Image const& image, std::span<Layer const> layers);
-    /// With its layers, latches and pins.
+    /// Removes an image with its layers, latches and pins.
     Result<> remove(Uuid const& uuid);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
 
-    /// Images that are increments of it.
+    /// The images that are increments of this one.
     Result<std::vector<Uuid>> children(Uuid const& uuid);
     Result<std::vector<std::string>> holders(Uuid const& uuid);
     Result<> hold(Uuid const& uuid, std::string_view holder);
@@ -72,13 +72,13 @@ public:
     Result<std::vector<Latch>> latches();
     Result<> set_latch(Latch const& latch);
 
-    /// Images that have a blob or a layer: for `why` and `scrub`.
+    /// The images that have a blob or a layer: for `why` and `scrub`.
     Result<std::vector<Uuid>> images_with(std::string_view digest);
 
     Result<IntentId> begin_intent(std::string_view owner, std::string_view purpose, std::optional<Uuid> const& image,
                                   std::span<std::string const> chains,
                                   std::optional<std::string> const& snapshot_of = {});
-    /// A tree whose ChainID is known only now.
+    /// Adds a tree whose ChainID is known only now.
     Result<> add_to_intent(IntentId id, std::string_view chain);
     Result<> end_intent(IntentId id);
     Result<std::vector<Intent>> intents();

@@ -7,12 +7,12 @@
 namespace triton::image {
 
 /// The name of a file system that is made by applying layers one over the other: "sha256:<hex>". Two images with the
-/// same first layers share them by it. Source: OCI image-spec, config.md, "Layer ChainID".
+/// same first layers share those by that name. Source: OCI image-spec, config.md, "Layer ChainID".
 ///
 /// `diff_ids`: "sha256:<hex>" each, checked before, lowest first, at least one.
 std::string chain_id(std::span<std::string const> diff_ids);
 
-/// The same, one layer further.
+/// The name after one more layer.
 std::string extend_chain(std::string_view parent, std::string_view diff_id);
 
 }  // namespace triton::image

@@ -41,7 +41,7 @@ std::string_view file_end(Compression compression) {
     std::unreachable();
 }
 
-/// What the user says of the image, with what he leaves open filled in.
+/// What the user says about the image, with everything else filled in.
 Result<NewManifest> facts_of(CreateOptions const& options, std::string_view directory) {
     Manifest given;
     if (!options.manifest.empty())
@@ -59,7 +59,7 @@ Result<NewManifest> facts_of(CreateOptions const& options, std::string_view dire
     return facts;
 }
 
-/// A file in the output directory that gets its name when all of it is good.
+/// A file in the output directory that gets its name when the whole output is good.
 struct Output {
     UniqueFd directory;
     files::PendingFile file;
@@ -103,7 +103,7 @@ Result<Measured> measure(int file) {
     return measured;
 }
 
-/// What writes the image into its file, and what its manifest then says of it.
+/// Writes the image into its file, and what its manifest then says about it.
 struct Content {
     std::string_view kind;  ///< end of the file's name: ".tar"
     std::string digest = {};
@@ -127,7 +127,7 @@ Result<Created> write_files(Workshop& shop, Content const& content, NewManifest 
     if (!write_all(document.file.fd(), manifest.text() + "\n")) return fail(errno, "write " + document.path);
     TRY(finish_output(file));
     TRY(finish_output(document));
-    // The manifest last: whoever sees it finds the file.
+    // The manifest comes last: whoever sees it also finds the file.
     TRY(file.file.put_in_place());
     TRY(document.file.put_in_place());
     if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");
@@ -163,7 +163,7 @@ Result<Created> create_from_tree(Workshop& shop, int directory, std::string cons
     Created created = TRY(options.output.empty() ? install_here(shop, blob, std::move(facts), shown)
                                                  : write_archive(shop, blob, std::move(facts), options));
     TRY(lease.end());
-    // What was only written to files is not needed here any more.
+    // What was only written to files is no longer needed here.
     if (!options.output.empty()) TRY(shop.store.gc());
     return created;
 }
@@ -193,7 +193,7 @@ Result<Image> image_below(Workshop& shop, storage::TreeName const& tree, std::st
     return fail(ErrorKind::refused, shown + " is not made from an image that is installed here");
 }
 
-/// Errors: `refused`: there would be too many images below the increment.
+/// Errors: `refused` when there would be too many images below the increment.
 Result<> check_depth(Workshop& shop, Image const& origin, std::size_t most) {
     std::size_t depth = 1;
     std::optional<Uuid> next = origin.manifest.origin;
@@ -251,7 +251,7 @@ Result<Created> create_from_machine(Workshop& shop, Uuid const& machine, CreateO
         return create_from_tree(shop, root.get(), shown, options);
     };
     auto created = work();
-    auto const finished = intent.finish();  // the clone goes, and then the snapshot that it is made from
+    auto const finished = intent.finish();  // removes the clone, then the snapshot that it was made from
     if (!created) return created;
     TRY(finished);
     return created;

@@ -33,7 +33,7 @@ constexpr std::uint64_t largest_archive = std::uint64_t{1} << 42;
 constexpr std::size_t shown_digest = 12;
 
 Result<UniqueFd> open_source(std::string const& path, struct stat& status) {
-    // O_NONBLOCK: a FIFO without a writer would be waited for.
+    // O_NONBLOCK: opening a FIFO without a writer must not wait.
     UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file) return fail(errno, "open " + path);
     if (::fstat(file.get(), &status) < 0) return fail(errno, "look at " + path);
@@ -41,7 +41,7 @@ Result<UniqueFd> open_source(std::string const& path, struct stat& status) {
     return file;
 }
 
-/// "alpine-minirootfs" of "/srv/alpine-minirootfs.tar.gz".
+/// Returns "alpine-minirootfs" for "/srv/alpine-minirootfs.tar.gz".
 std::string name_of_file(std::string_view path) {
     while (path.size() > 1 && path.ends_with('/'))
         path.remove_suffix(1);
@@ -52,7 +52,7 @@ std::string name_of_file(std::string_view path) {
     return name.empty() || name == "." || name == ".." ? "image" : std::string(name);
 }
 
-/// What a file begins with, for its manifest. What it really is the unpacker finds out.
+/// The compression that the beginning of a file shows, for its manifest. The unpacker finds out the real one.
 Compression compression_of(int file) {
     std::array<unsigned char, 6> head{};
     if (::pread(file, head.data(), head.size(), 0) != static_cast<ssize_t>(head.size())) return Compression::none;
@@ -84,7 +84,7 @@ Result<Plan> plan_file(content::Blob const& blob, Compression compression, std::
     return Plan{.image = {.manifest = std::move(manifest), .tree = {}, .source = path}, .shown = path};
 }
 
-/// The manifest that a user has given, read by who has no rights first.
+/// Reads a manifest that a user has given, first in a process without rights.
 Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     UniqueFd file(::memfd_create("manifest", MFD_CLOEXEC));
     if (!file || !write_all(file.get(), text) || ::lseek(file.get(), 0, SEEK_SET) < 0)
@@ -199,7 +199,7 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
     auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
     content::Blob const archive = TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
                                                  {.media_type = {}, .source = reference.path}));
-    // The archive is unpacked beside the trees, where what a killed command leaves is found by its intent.
+    // The archive is unpacked next to the trees. If the command is killed, the intent leads to what it leaves.
     auto intent = TRY(OpenIntent::begin(shop, "import of " + reference.text(), std::nullopt, {}));
     auto const work = [&]() -> Result<Imported> {
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());

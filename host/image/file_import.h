@@ -9,17 +9,17 @@
 
 namespace triton::image {
 
-/// A root tarball of whatever compression, or a directory. Its UUID, unless one is given, is made from its content.
+/// Imports a root tarball, compressed or not, or a directory. Unless a UUID is given, it is made from the content.
 Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOptions const& options);
 
-/// The file that a manifest describes: a tarball, or a ZFS stream where images are kept on ZFS.
+/// Installs the file that a manifest describes: a tarball, or a ZFS stream where images are kept on ZFS.
 Result<Imported> install_file(Workshop& shop, std::string_view manifest, std::string const& file,
                               ImportOptions const& options);
 
-/// An OCI layout in a tar archive.
+/// Imports an OCI layout in a tar archive.
 Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options);
 
-/// An image whose manifest is known and whose file is in the store.
+/// Installs an image whose manifest is known and whose file is in the store.
 Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifest manifest, std::string const& source,
                               ImportOptions const& options);
 

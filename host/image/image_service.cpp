@@ -30,7 +30,7 @@ namespace {
 constexpr std::array<std::string_view, 4> phase_names{"resolving", "downloading", "unpacking", "finishing"};
 static_assert(phase_names.size() == static_cast<std::size_t>(Phase::finishing) + 1);
 
-/// What a reader has: the catalog, if there is one yet.
+/// What a reader can use: the catalog, if there is one yet.
 struct Reader {
     Configuration configuration;
     std::optional<content::Database> database;
@@ -41,7 +41,7 @@ std::unexpected<Error> needs_root(std::string_view what) {
     return fail(ErrorKind::denied, std::string(what) + ": this needs root");
 }
 
-/// A name for this process that no other has, also after a reboot.
+/// A name that no other process has, even after a reboot.
 Result<std::string> owner_name() { return "command " + TRY(Uuid::random()).text(); }
 
 std::string import_title(Reference const& reference) {
@@ -70,7 +70,7 @@ public:
         if (workshop) return &workshop->catalog;
         return reader->catalog ? &*reader->catalog : nullptr;
     }
-    /// Every function that changes something is called on a service that was opened for that.
+    /// Functions that change something are only called on a service that was opened for that.
     Workshop& shop() { return *workshop; }
 };
 
@@ -100,7 +100,7 @@ Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
     return ImageService(std::move(implementation));
 }
 
-// Its database is opened like that of a reader, who changes nothing by himself.
+// Opens the database as a reader does, which changes nothing by itself.
 Result<ImageService> ImageService::open_for_holding(Settings const& settings) { return open_for_reading(settings); }
 
 Result<ImageService> ImageService::open(Settings const& settings, Observer& observer) {
@@ -182,7 +182,7 @@ Result<Imported> import_oci(Workshop& shop, OciOrigin& origin, OciName const& na
     return install_layers(shop, origin, std::move(plan), options);
 }
 
-/// What a tag was resolved to stays what it means, so that nothing needs to be asked.
+/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked.
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
@@ -194,7 +194,7 @@ Result<std::optional<Imported>> latched(Workshop& shop, std::string const& refer
     return Imported{image.uuid(), true};
 }
 
-/// One import of each kind of reference. The lease ends when it has worked.
+/// Imports one reference of any kind. The lease ends when that has succeeded.
 struct Import {
     Workshop& shop;
     ImportOptions const& options;

@@ -19,26 +19,26 @@
 
 namespace triton::image {
 
-/// The paths of a host. `root` (TRITON_ROOT) is put before all of them; empty: the real root.
+/// The paths of a host. `root` (TRITON_ROOT) comes before all of them; empty: the real root.
 struct Settings {
     std::string root = {};
     std::string configuration = "/etc/triton/triton.json";
     std::string state = "/var/triton";
-    /// Readable once the work is to be given up. Borrowed; -1: never.
+    /// A descriptor that is readable when the work is to be given up. Borrowed; -1: never.
     int cancel = -1;
 };
 
-/// An image that is installed.
+/// An installed image.
 struct Image {
     Manifest manifest;
-    std::string tree;               ///< name of the tree that machines are cloned from, at the snapshot "final"
+    std::string tree;               ///< the tree from whose snapshot "final" machines are cloned
     std::string source;             ///< where it came from: a URL, a registry, a path
-    std::string reference = {};     ///< of a registry or a layout: what was asked for
+    std::string reference = {};     ///< for a registry or a layout: what was asked for
     std::string digest = {};        ///< what that was when it was resolved: "sha256:<hex>"
     std::string platform = {};      ///< "linux/amd64"
     std::int64_t installed_at = 0;  ///< seconds since 1970
     std::uint64_t size = 0;         ///< bytes of its blobs
-    std::uint64_t clones = 0;       ///< machines and other trees that are made from it
+    std::uint64_t clones = 0;       ///< machines and other trees that were made from it
     bool is_pinned = false;
 
     [[nodiscard]] Uuid const& uuid() const { return *manifest.uuid; }
@@ -51,14 +51,14 @@ struct AvailableImage {
 };
 
 struct ImportOptions {
-    std::optional<Uuid> uuid = {};          ///< of a tarball or tree: what it is to be known by
-    std::string name = {};                  ///< of the same; empty: the file's name
-    std::string version = {};               ///< of the same; empty: the digest's beginning
+    std::optional<Uuid> uuid = {};          ///< for a tarball or tree: its UUID here
+    std::string name = {};                  ///< likewise; empty: the file's name
+    std::string version = {};               ///< likewise; empty: the beginning of the digest
     std::optional<Platform> platform = {};  ///< none: this machine's
-    std::string source = {};                ///< only this one is asked; empty: those of imgadm.conf
+    std::string source = {};                ///< only this one is asked; empty: all of imgadm.conf
     std::string authfile = {};              ///< credentials for a registry that is not a source
     bool is_insecure = false;               ///< plain HTTP from a registry is allowed
-    bool is_quiet = false;                  ///< does not report an image that is there already
+    bool is_quiet = false;                  ///< does not report an image that is installed already
 };
 
 /// The result of a command for one image.
@@ -68,12 +68,12 @@ struct Imported {
 };
 
 struct CreateOptions {
-    std::string manifest = {};  ///< JSON; what is missing is filled in
+    std::string manifest = {};  ///< JSON; missing keys are filled in
     std::string output = {};    ///< directory for the file and its manifest; empty: it is installed here
     Compression compression = Compression::none;
-    bool is_stream = false;     ///< a ZFS stream instead of a tarball; of machines on ZFS, into an output directory
-    bool is_increment = false;  ///< of a stream: what the machine has changed since the image that it was made from
-    std::optional<std::size_t> most_origins = {};  ///< of an increment: the most images below it
+    bool is_stream = false;     ///< a ZFS stream instead of a tarball, of a machine on ZFS, into an output directory
+    bool is_increment = false;  ///< for a stream: only what the machine has changed since its image
+    std::optional<std::size_t> most_origins = {};  ///< for an increment: the most images below it
     std::string script = {};                       ///< a program that prepares a copy of the machine; empty: none
 };
 
@@ -87,10 +87,10 @@ struct UpdateChange {
     std::string reference;
     std::string old_digest, new_digest;
     std::optional<Uuid> old_image, new_image;
-    std::optional<Error> failure = {};  ///< why it could not be resolved or imported; the others were
+    std::optional<Error> failure = {};  ///< why it could not be resolved or imported, unlike the others
 };
 
-/// A thing that is removed, or would be.
+/// Something that is removed, or would be.
 struct Victim {
     std::string what;  ///< "image 7b59...", "blob sha256:...", "layer sha256:..."
     std::string reason;
@@ -99,7 +99,7 @@ struct Victim {
 
 struct ScrubFinding {
     std::string digest;
-    std::vector<std::string> images;  ///< titles of what was made from it
+    std::vector<std::string> images;  ///< titles of the images that were made from it
     bool was_fetched_again = false;
     std::string reason;
 };
@@ -110,75 +110,75 @@ struct ScrubReport {
     std::vector<ScrubFinding> bad;
 };
 
-/// The images of a host: imgadm is its client, and vmadm is.
+/// The images of a host, for imgadm and vmadm.
 ///
-/// Every change is all or nothing, also when the process is killed: what a killed one has left is finished or removed
-/// by the next command that changes something. An image is listed when its content is verified, unpacked and on disk,
-/// and not before.
+/// Every change is all or nothing, even when the process is killed: the next command that changes something finishes or
+/// removes what a killed one has left. An image is listed only when its content is verified, unpacked and on disk.
 class ImageService {
 public:
-    /// For reading only: needs only the right to read, changes nothing, and waits for nothing.
+    /// Opens it for reading: needs only the right to read, changes nothing, and waits for nothing.
     static Result<ImageService> open_for_reading(Settings const& settings);
-    /// For who makes machines: the same, and hold() and release(). It recovers nothing and opens no pool.
+    /// Opens it for makers of machines: for reading, hold() and release(). Recovers nothing and opens no pool.
     static Result<ImageService> open_for_holding(Settings const& settings);
-    /// For everything. It recovers what killed commands have left. Errors: `denied` without root's rights.
+    /// Opens it for everything, and recovers what killed commands have left. Errors: `denied` without root's rights.
     static Result<ImageService> open(Settings const& settings, Observer& observer);
 
     ImageService(ImageService&& other) noexcept;
     ImageService& operator=(ImageService&& other) noexcept;
     ~ImageService();
 
-    // What is installed.
+    // The installed images.
     Result<std::vector<Image>> list();
     /// Errors: `not_found`: "image <uuid> is not installed".
     Result<Image> get(Uuid const& uuid);
-    /// The image, then its origin, and so on.
+    /// The image, its origin, the origin of that, and so on.
     Result<std::vector<Image>> ancestry(Uuid const& uuid);
     /// The UUID that a reference means here: itself, or what it was resolved to when it was imported.
     /// Errors: `not_found`.
     Result<Uuid> find(Reference const& reference);
 
-    // What sources have.
+    // The images of sources.
     Result<std::vector<AvailableImage>> available(std::string_view source);
     Result<AvailableImage> show(Uuid const& uuid, std::string_view source);
 
     // Changes.
     Result<Imported> import(Reference const& reference, ImportOptions const& options);
-    /// An image from its manifest and its file.
+    /// Installs an image from its manifest and its file.
     Result<Imported> install(std::string_view manifest, std::string const& file, ImportOptions const& options);
     Result<> remove(Uuid const& uuid);
-    /// Unpinned images that no machine is made from and no image is an increment of.
+    /// Removes unpinned images from which no machine was made, and of which no image is an increment.
     Result<std::vector<Victim>> vacuum(bool is_dry_run);
-    /// Resolves the tags of installed images again and imports what they mean now. Empty: of all of them. One that
-    /// fails does not keep the others. Errors: `not_found`: a reference that no image was imported by.
+    /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. One
+    /// that fails does not prevent the others. Errors: `not_found`: a reference by which no image was imported.
     Result<std::vector<UpdateChange>> update(std::span<std::string const> references, bool is_dry_run,
                                              ImportOptions const& options);
-    /// From a directory, or from the tree of a machine ("machines/<uuid>").
+    /// Makes an image from a directory, or from the tree of a machine ("machines/<uuid>").
     Result<Created> create(std::string const& directory, CreateOptions const& options);
     Result<Created> create(Uuid const& machine, CreateOptions const& options);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
 
-    // Users of an image. A machine holds its image so that it cannot be deleted; twice is once.
+    // Users of an image.
+    /// Holds an image for a machine, so that it cannot be deleted; twice is once.
     /// Errors: `not_found`: "image <uuid> is not installed".
     Result<> hold(Uuid const& uuid, std::string_view holder);
-    /// Success too when it is not held, or not there.
+    /// Releases it. Succeeds also when it is not held or does not exist.
     Result<> release(Uuid const& uuid, std::string_view holder);
-    /// Every image that this one holds.
+    /// Releases every image that this holder holds.
     Result<> release_all(std::string_view holder);
 
     // Sources.
     [[nodiscard]] std::vector<Source> const& sources() const;
     Result<> set_sources(std::vector<Source> sources);
-    /// Whether it answers as what it is said to be.
+    /// Checks that a source answers as its type says.
     Result<> check(Source const& source);
 
     // Content.
     Result<std::vector<Victim>> collect(bool is_dry_run);
     Result<ScrubReport> scrub();
-    /// A sentence for each thing that refers to a digest. Errors: `not_found`.
+    /// One sentence for each thing that refers to a digest. Errors: `not_found`.
     Result<std::vector<std::string>> why(std::string_view digest);
 
-    /// For who makes machines.
+    /// The pool, for makers of machines.
     storage::Pool& pool();
 
 private:

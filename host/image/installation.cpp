@@ -27,7 +27,7 @@ TimePoint lock_deadline() { return std::chrono::steady_clock::now() + lock_patie
 
 std::string title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
 
-/// Tells how far it is, from whichever thread knows, as one figure for the whole image.
+/// Reports progress as one figure for the whole image, from any thread.
 class Meter {
 public:
     Meter(Observer& observer, std::string image, std::uint64_t to_download, std::uint64_t to_unpack)
@@ -64,7 +64,7 @@ private:
     TimePoint last_{};
 };
 
-/// A descriptor that is readable once the user wants to stop, or a part of the work has failed.
+/// A descriptor that is readable when the user wants to stop, or when a part of the work has failed.
 class StopSignal {
 public:
     static Result<StopSignal> make(int user) {
@@ -81,7 +81,7 @@ public:
     [[nodiscard]] int fd() const { return both_.get(); }
     void raise() const {
         std::uint64_t const one = 1;
-        (void)!::write(own_.get(), &one, sizeof one);  // it is full: then it is raised
+        (void)!::write(own_.get(), &one, sizeof one);  // if it is full, it is raised already
     }
 
 private:
@@ -90,7 +90,7 @@ private:
     UniqueFd both_;
 };
 
-/// Unpacks layers on a thread of its own, in their order, each as soon as it has come.
+/// Unpacks layers in a thread of its own, in their order, each as soon as it has arrived.
 class Unpacking {
 public:
     Unpacking(Workshop& shop, Plan const& plan, IntentId intent, std::size_t present, StopSignal const& stop,
@@ -114,16 +114,16 @@ public:
         changed_.notify_all();
     }
 
-    /// Waits until all is unpacked. Returns: what went wrong here, if anything did.
+    /// Waits until everything is unpacked. Returns what went wrong here, if anything.
     Result<> wait() {
         thread_.join();
         return outcome_;
     }
-    /// What went wrong here, if anything did. For who has waited or given up.
+    /// What went wrong here, if anything. To be called after wait() or give_up().
     [[nodiscard]] Result<> const& outcome() const { return outcome_; }
-    /// Whether bringing the layers was only told to stop. For the same.
+    /// Whether bringing the layers failed only because it was told to stop. To be called likewise.
     [[nodiscard]] bool has_failed_first() const { return has_failed_first_; }
-    /// No further layer will come.
+    /// Says that no further layer will arrive.
     void give_up() {
         {
             std::lock_guard const guard(mutex_);
@@ -195,7 +195,7 @@ private:
     std::vector<std::optional<UniqueFd>> blobs_;
     bool is_given_up_ = false;
     bool has_failed_first_ = false;
-    std::thread thread_;  // the last: it uses all the others
+    std::thread thread_;  // last, because it uses all the others
 };
 
 std::vector<std::string> chains_of(Plan const& plan) {
@@ -212,7 +212,7 @@ std::vector<std::string> chain_keys(Plan const& plan) {
     return keys;
 }
 
-/// Layers that are needed, each once, with the places where it is.
+/// The layers that are needed, each once, with the places that have it.
 struct Wanted {
     std::vector<Descriptor> descriptors;
     std::vector<std::vector<std::size_t>> places;
@@ -258,18 +258,18 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
         stop.raise();
         unpacking.give_up();
         TRY(shop.check_cancelled());
-        // When unpacking has failed first, bringing was only told to stop.
+        // If unpacking has failed first, bringing the layers was only told to stop.
         return unpacking.has_failed_first() ? unpacking.outcome() : brought;
     }
     return unpacking.wait();
 }
 
-/// Everything that makes the image one, in one step.
+/// Records everything that makes it an image, in one step.
 Result<> enter(Workshop& shop, Plan const& plan) {
     std::vector<role::Digest> blobs = plan.documents;
     for (Layer const& layer : plan.layers) {
         auto const digest = TRY(role::Digest::parse(layer.blob));
-        // A layer whose tree was there before need not have been downloaded.
+        // A layer whose tree existed before may not have been downloaded.
         if (TRY(shop.store.find(digest))) blobs.push_back(digest);
     }
     std::ranges::sort(blobs);
@@ -290,13 +290,13 @@ void complete(Plan& plan) {
 
 std::string image_key(Plan const& plan) { return "image " + plan.image.uuid().text(); }
 
-/// The end of an import, whether or not it has worked: what is not needed goes, and the first error is told.
+/// Ends an import, whether or not it has worked: removes what is not needed, and returns the first error.
 Result<> close(OpenIntent& intent, Result<> const& worked) {
     auto const finished = intent.finish();
     return worked ? finished : worked;
 }
 
-/// One archive is one layer, whose ChainID is its diffID.
+/// Unpacks an archive as the only layer of an image, whose ChainID is then its diffID.
 Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan& plan,
                         OpenIntent& intent) {
     UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));

@@ -11,7 +11,8 @@ namespace {
 
 constexpr auto tree_patience = std::chrono::minutes(10);
 
-/// Nobody can begin to need it meanwhile: who wants it takes its lock before he looks whether it is there.
+/// Removes a tree that nothing needs. Nobody can begin to need it meanwhile: others take its lock before they look
+/// whether it exists.
 Result<> destroy_unless_needed(Workshop& shop, std::string_view chain, IntentId intent) {
     LayerTrees trees(*shop.pool);
     if (TRY(shop.catalog.is_needed(chain, intent)) || !TRY(trees.has(chain))) return {};
@@ -45,9 +46,9 @@ std::string chain_key(std::string_view chain) { return "layer " + std::string(ch
 
 Result<> finish_intent(Workshop& shop, Intent const& intent) {
     TRY(LayerTrees(*shop.pool).destroy_unfinished(intent.id));
-    if (intent.snapshot_of) TRY(delete_own_snapshot(shop, intent));  // the clone that was made from it has gone
-    // The highest first: on ZFS it is a clone of those below. A chain's hash says nothing about its place, so one that
-    // is still needed by another is tried again.
+    if (intent.snapshot_of) TRY(delete_own_snapshot(shop, intent));  // the clone that was made from it is gone
+    // The highest first: on ZFS it is a clone of those below. A chain's hash does not tell its place, so a tree that
+    // another one still needs is tried again.
     std::vector<std::string> left = intent.chains;
     for (std::size_t round = 0; round < intent.chains.size() && !left.empty(); ++round) {
         std::vector<std::string> busy;
@@ -56,7 +57,7 @@ Result<> finish_intent(Workshop& shop, Intent const& intent) {
             if (!done && done.error().kind != ErrorKind::busy) return done;
             if (!done) busy.push_back(chain);
         }
-        if (busy.size() == left.size()) break;  // a machine is made from it: its image's next removal sees to it
+        if (busy.size() == left.size()) break;  // a machine is made from it; a later removal of its image removes it
         left = std::move(busy);
     }
     if (intent.image) TRY(derive(shop, *intent.image));

@@ -11,18 +11,18 @@
 
 namespace triton::image {
 
-/// The name of the snapshot that an intent makes of a machine's tree.
+/// The name of the snapshot of a machine's tree that an intent makes.
 storage::SnapshotName snapshot_of(IntentId intent);
 
-/// Does the last part of an intent, which is the same for each kind, and can be done again: trees that nothing needs
-/// are destroyed, half-built ones and its snapshot of a machine, too; images/<uuid>.json becomes what the catalog says;
-/// then the intent goes.
+/// Does the last part of an intent, which is the same for all kinds and may be repeated. It destroys trees that nothing
+/// needs, half-built ones, and the intent's snapshot of a machine. It makes images/<uuid>.json what the catalog says.
+/// Then the intent is removed.
 Result<> finish_intent(Workshop& shop, Intent const& intent);
 
-/// Finishes the intents of processes that have died. Those of living ones are left alone.
+/// Finishes the intents of processes that have died. Those of running ones are left alone.
 Result<> recover_intents(Workshop& shop);
 
-/// The intent of a command. If it is dropped before finish(), nothing is undone now: the next command does that.
+/// The intent of a command. If it is destroyed before finish(), nothing is undone now: the next command does that.
 class OpenIntent {
 public:
     static Result<OpenIntent> begin(Workshop& shop, std::string_view purpose, std::optional<Uuid> const& image,
@@ -31,7 +31,7 @@ public:
 
     [[nodiscard]] IntentId id() const { return intent_.id; }
     Result<> add(std::string_view chain);
-    /// When all is done, and also when it has failed: what is not needed goes.
+    /// To be called when everything is done or has failed: removes what is not needed.
     Result<> finish() { return finish_intent(*shop_, intent_); }
 
 private:
@@ -40,7 +40,7 @@ private:
     Intent intent_;
 };
 
-/// The key of the lock under which a tree is made or destroyed.
+/// The key of the lock that is held while a tree is made or destroyed.
 std::string chain_key(std::string_view chain);
 
 }  // namespace triton::image

@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view prefix = "sha256:";
 constexpr std::string_view group = "layers";
 
-/// Of a name that we have made ourselves.
+/// Parses a name that we have made ourselves.
 storage::TreeName known_name(std::string const& text) { return *storage::TreeName::parse(text); }
 
 storage::TreeName unfinished(IntentId intent) {
@@ -83,7 +83,7 @@ Result<role::Unpacked> TreeBuilder::apply(int blob, role::Compression compressio
 
 Result<> TreeBuilder::finish(std::string_view chain) {
     {
-        // Once for all of its files: fsync(2) of each would take minutes.
+        // Once for all files: fsync(2) of each would take minutes.
         UniqueFd const tree = TRY(pool_->open(name()));
         if (::syncfs(tree.get()) < 0) return fail(errno, "write out the files of a layer");
     }

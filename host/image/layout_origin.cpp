@@ -67,7 +67,7 @@ private:
         return fail(ErrorKind::corrupt, shown() + "/index.json is a manifest, not an index");
     }
 
-    /// A manifest that is named by its digest need not be in the index.
+    /// A manifest that is referred to by its digest need not be in the index.
     Result<Descriptor> descriptor_of(std::string const& digest) {
         Descriptor descriptor{.digest = digest};
         auto const file = TRY(open_blob(descriptor));
@@ -75,7 +75,7 @@ private:
         return descriptor;
     }
 
-    /// Symbolic links stay inside of the layout; the digest has been checked in form.
+    /// Symbolic links stay inside the layout; the form of the digest has been checked.
     [[nodiscard]] Result<files::ConfinedDirectory::File> open_blob(Descriptor const& descriptor) const {
         return directory_.open_file("blobs/sha256/" + TRY(role::Digest::parse(descriptor.digest)).hex());
     }

@@ -14,14 +14,14 @@ constexpr auto lock_patience = std::chrono::hours(1);
 
 TimePoint lock_deadline() { return std::chrono::steady_clock::now() + lock_patience; }
 
-/// An ingest that begins with nothing: what is copied from this host is not resumed.
+/// Returns an empty ingest: copying from this host is never resumed.
 Result<content::Ingest> empty_ingest(Workshop& shop, std::string_view key) {
     auto ingest = TRY(shop.store.begin_ingest(key, lock_deadline(), shop.settings.cancel));
     TRY(ingest.restart());
     return ingest;
 }
 
-/// The name of an ingest whose digest is not known: the file itself.
+/// Names an ingest whose digest is not known: by the file itself.
 Result<std::string> key_of_file(int source) {
     struct stat status{};
     if (::fstat(source, &status) < 0) return fail(errno, "look at a file");
@@ -30,7 +30,7 @@ Result<std::string> key_of_file(int source) {
            std::to_string(status.st_mtim.tv_nsec);
 }
 
-/// The blob, when the store has it already.
+/// Returns the blob if the store has it already.
 Result<std::optional<content::Blob>> known_blob(Workshop& shop, content::LeaseId lease,
                                                 role::Expected const& expected) {
     if (!expected.digest) return std::optional<content::Blob>();
@@ -45,7 +45,7 @@ Result<content::Blob> store_file(Workshop& shop, content::LeaseId lease, int sou
     if (auto known = TRY(known_blob(shop, lease, expected))) return *std::move(known);
     std::string const key = expected.digest ? expected.digest->text() : TRY(key_of_file(source));
     auto ingest = TRY(empty_ingest(shop, key));
-    if (auto known = TRY(known_blob(shop, lease, expected))) {  // somebody else was faster
+    if (auto known = TRY(known_blob(shop, lease, expected))) {  // another process was faster
         TRY(shop.store.abandon(std::move(ingest)));
         return *std::move(known);
     }
@@ -54,7 +54,7 @@ Result<content::Blob> store_file(Workshop& shop, content::LeaseId lease, int sou
     UniqueFd writable = TRY(ingest.open_for_writing());
     auto const verified = content::check_file(shop.jobs(), expected, source, writable.get());
     if (!verified) {
-        (void)shop.store.abandon(std::move(ingest));  // what is wrong with the bytes is the error to tell
+        (void)shop.store.abandon(std::move(ingest));  // the error to report is that of the bytes
         return std::unexpected(verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
@@ -70,7 +70,7 @@ Result<content::CheckedDocument> store_document(Workshop& shop, content::LeaseId
     UniqueFd writable = TRY(ingest.open_for_writing());
     auto document = content::check_document(shop.jobs(), request, std::move(source), writable.get());
     if (!document) {
-        (void)shop.store.abandon(std::move(ingest));  // what is wrong with it is the error to tell
+        (void)shop.store.abandon(std::move(ingest));  // the error to report is that of the content
         return document;
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));

@@ -11,14 +11,14 @@
 
 namespace triton::image {
 
-/// Brings files of this host into the content store: each is copied (reflinked where that can be) and the copy is
-/// verified by triton-verify, so that verified content cannot change.
+/// Brings files of this host into the content store. Each is copied (by reflink where possible), and triton-verify
+/// verifies the copy, so verified content cannot change.
 
-/// A file of a known digest (empty: whatever it is), under a lease. `source` is borrowed.
+/// Stores a file under a lease. Its digest is known, or empty: any. `source` is borrowed.
 Result<content::Blob> store_file(Workshop& shop, content::LeaseId lease, int source, role::Expected const& expected,
                                  content::BlobFacts const& facts);
 
-/// A document: checked, kept in the store, and given back as JSON. `source` is used up.
+/// Stores a document and returns it as JSON, checked. `source` is used up.
 Result<content::CheckedDocument> store_document(Workshop& shop, content::LeaseId lease, UniqueFd source,
                                                 role::ReadDocument const& request, content::BlobFacts const& facts);
 

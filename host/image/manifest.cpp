@@ -34,7 +34,7 @@ constexpr std::int64_t largest_file = std::int64_t{1} << 42;
 constexpr std::size_t most_files = 8;
 constexpr std::size_t most_in_acl = 1000;
 
-/// Four megabytes are more than any registry or IMGAPI takes.
+/// Four megabytes are more than any registry or IMGAPI accepts.
 constexpr json::Limits limits{.document_bytes = 4 << 20, .depth = 32, .values = 1 << 16, .problems = 20};
 
 struct Reading : json::Reading {
@@ -45,7 +45,7 @@ struct Reading : json::Reading {
 constexpr json::NeededWhen<Reading> to_install{
     [](Reading const& reading) { return reading.use == ManifestUse::install; }, "required to install"};
 
-// Kinds of values that only a manifest has.
+// Kinds of values that only manifests have.
 
 constexpr json::Shape uuid_text{.types = "string", .pattern = "^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"};
 std::optional<Uuid> read_uuid(json::Node const& node, json::Where const& at, json::Reading& reading) {
@@ -97,7 +97,7 @@ std::optional<std::string> read_digest(json::Node const& node, json::Where const
 }
 using DigestText = json::Kind<read_digest, digest_text>;
 
-/// The name of a file in a directory that somebody else fills.
+/// The name of a file in a directory that others fill.
 constexpr json::Shape file_name{
     .types = "string", .shortest = 1, .longest = 255, .pattern = "^[A-Za-z0-9_][A-Za-z0-9._+~-]*$"};
 std::optional<std::string> read_file_name(json::Node const& node, json::Where const& at, json::Reading& reading) {
@@ -109,7 +109,7 @@ std::optional<std::string> read_file_name(json::Node const& node, json::Where co
 }
 using FileName = json::Kind<read_file_name, file_name>;
 
-/// A value that only other programs understand: its type is checked, and it stays in the document.
+/// A value that only other programs understand: only its type is checked, and it stays in the document.
 template <class T, json::Shape const& of>
 struct Kept {
     template <class Object, class Context>

@@ -12,13 +12,13 @@
 
 namespace triton::image {
 
-/// How far an image is on its server. Only active ones can be installed.
+/// The state of an image on its server. Only active ones can be installed.
 enum class ImageState : std::uint8_t { active, unactivated, disabled, creating, failed };
 
 /// The components of an image.
 enum class ImageType : std::uint8_t { zone_dataset, lx_dataset, zvol, docker, lxd, other };
 
-/// Whether images of that type come as ZFS streams.
+/// Whether images of that type are ZFS streams.
 bool is_dataset(ImageType type);
 
 /// The longest chain of images that ends in an increment.
@@ -33,17 +33,17 @@ std::string_view name_of(Compression compression);
 /// The file that an image's manifest describes.
 struct ImageFile {
     std::uint64_t size = 0;
-    std::string sha256 = {};  ///< hexadecimal; empty in manifests that are older than we are
-    std::string sha1 = {};    ///< hexadecimal; what old manifests have instead
+    std::string sha256 = {};  ///< hexadecimal; empty in manifests from before our time
+    std::string sha1 = {};    ///< hexadecimal; used by old manifests
     Compression compression = Compression::none;
     std::string dataset_guid = {};
     std::string uncompressed_digest = {};  ///< "sha256:<hex>" of what it decompresses to
-    std::string path = {};                 ///< of a directory source: the file's name beside the index
+    std::string path = {};                 ///< for a directory source: the file's name next to the index
 };
 
 struct Requirements {
     std::string brand = {};
-    bool has_platform = false;  ///< a range of SmartOS platforms, which no Linux host is in
+    bool has_platform = false;  ///< limited to SmartOS platforms, which no Linux host has
 };
 
 /// An image's manifest of IMGAPI, version 2. Source: the IMGAPI documentation, "Image manifests".
@@ -63,18 +63,18 @@ struct Manifest {
     std::vector<ImageFile> files;
     Requirements requirements;
     std::vector<std::string> acl;
-    std::uint64_t image_size = 0;  ///< in MiB; of disks
+    std::uint64_t image_size = 0;  ///< in MiB; for disks
 
-    /// Everything that it has, what only other programs know included.
+    /// The whole document, including what only other programs know.
     json::Node document;
 
     /// The document as JSON in one line.
     [[nodiscard]] std::string text() const;
-    /// "alpine@3.20"
+    /// Returns "alpine@3.20", for example.
     [[nodiscard]] std::string title() const { return name + "@" + version; }
 };
 
-/// The requirements for accepting a manifest.
+/// What a manifest must have for a use.
 enum class ManifestUse : std::uint8_t {
     install,  ///< uuid, name, version, type and os
     create,   ///< nothing: what is missing is filled in
@@ -82,24 +82,24 @@ enum class ManifestUse : std::uint8_t {
 
 struct ReadManifest {
     Manifest manifest;
-    std::vector<std::string> warnings;  ///< of unknown keys
+    std::vector<std::string> warnings;  ///< about unknown keys
 };
 
-/// Reads a manifest. `what`: names it in errors: "manifest from https://...".
+/// Reads a manifest. `what` names it in errors: "manifest from https://...".
 /// Errors: `invalid`, "<what> is not a manifest", with every problem and its place in the details.
 Result<ReadManifest> read_manifest(std::string_view text, std::string_view what, ManifestUse use);
 
-/// Why a host that runs Linux machines cannot install this image, as an error of kind `refused` or `unsupported`:
-/// its state, its type, its operating system. Success: it can.
+/// Checks that a host that runs Linux machines can install this image. Errors: `refused` or `unsupported`, because of
+/// its state, its type, or its operating system.
 Result<> check_installable(Manifest const& manifest);
 
-/// The names of all keys of a manifest that are known here.
+/// All keys of a manifest that we know.
 std::vector<std::string_view> manifest_keys();
 
 /// The reference page of a manifest's keys, in Markdown.
 std::string manifest_reference_page();
 
-/// Our own data of an image that came without a manifest.
+/// Our own data about an image without a manifest.
 struct NewManifest {
     Uuid uuid;
     std::string name;
@@ -110,10 +110,10 @@ struct NewManifest {
     std::optional<Uuid> origin = {};
     std::string published_at = {};
     std::vector<ImageFile> files = {};
-    json::Object further = {};  ///< keys that are taken over as they are; those above win
+    json::Object further = {};  ///< keys to take over unchanged; those above win
 };
 
-/// The manifest with all that IMGAPI wants of one. Errors: as read_manifest(), when a text is too long.
+/// Makes a manifest with all that IMGAPI requires. Errors: as read_manifest(), when a text is too long.
 Result<Manifest> make_manifest(NewManifest const& facts);
 
 }  // namespace triton::image

@@ -11,7 +11,7 @@ enum class Phase : std::uint8_t { resolving, downloading, unpacking, finishing }
 
 std::string_view name_of(Phase phase);
 
-/// How far it is. Of the whole image, not of one layer.
+/// The progress of a whole image, not of one layer.
 struct Progress {
     Phase phase = Phase::resolving;
     std::string image;        ///< what the user named
@@ -19,11 +19,11 @@ struct Progress {
     std::uint64_t total = 0;  ///< 0: not known
 };
 
-/// Who watches a command. It is called by one thread at a time.
+/// Watches a command. It is called by one thread at a time.
 class Observer {
 public:
     virtual ~Observer() = default;
-    /// At most some times a second.
+    /// Called a few times a second at most.
     virtual void progress(Progress const& progress) = 0;
     /// Reports what was done, as a sentence without a full stop: "Imported image ...".
     virtual void message(std::string_view text) = 0;

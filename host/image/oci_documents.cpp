@@ -77,7 +77,7 @@ std::span<json::Field<Platform, Reading> const> table(json::TableOf<Platform, Re
 }
 constexpr json::Shape platform_shape = json::object_shape("Platform");
 
-/// Only the tag is of interest; a layout names it.
+/// Reads the tag that a layout gives; nothing else matters.
 void parse_annotations(json::Node const& node, json::Where const& at, Descriptor& descriptor, Reading& reading) {
     auto const* const all = json::expect<json::Object>("an object", node, at, reading);
     if (!all) return;
@@ -103,7 +103,7 @@ std::span<json::Field<Descriptor, Reading> const> table(json::TableOf<Descriptor
 constexpr json::Shape descriptor_shape = json::object_shape("Descriptor");
 using AnyDescriptor = json::Record<Descriptor, descriptor_shape>;
 
-/// At most `most` descriptors. Whoever wrote the document controls how many there are.
+/// Reads at most `most` descriptors: the author of the document controls how many there are.
 template <std::size_t most>
 struct Descriptors {
     static constexpr json::Shape shape{.types = "array"};
@@ -123,7 +123,7 @@ struct Descriptors {
     }
 };
 
-/// Both kinds of documents, so that one that is both is seen as such.
+/// The members of both kinds of documents: so a document that is both is noticed.
 struct Document {
     std::int64_t schema_version = 0;
     std::string media_type;
@@ -223,7 +223,7 @@ std::unexpected<Error> corrupt(std::string_view what, std::string why) {
     return fail(ErrorKind::corrupt, std::string(what) + " " + std::move(why));
 }
 
-/// What the document is by what it has, if that is also what it is called.
+/// The kind that a document's members show, if it is also called that.
 Result<OciKind> kind_of_document(Document const& document, std::string_view media_type, std::string_view what) {
     if (document.has_fs_layers || document.schema_version == 1)
         return fail(ErrorKind::unsupported,

@@ -46,25 +46,25 @@ struct OciConfig {
     json::Object execution;             ///< its "config": command, environment, user, labels ...
 };
 
-/// An index or a manifest. `media_type`: what was said of it before it was seen; empty: nothing was.
+/// Reads an index or a manifest. `media_type`: its type according to others; empty: unknown.
 /// Errors: `corrupt`: "<what> is neither a manifest nor an index" with details; a document that is both, or not of its
 /// media type (CVE-2021-41190); more than 4,096 layers or 1,024 entries; a digest that is not SHA-256; a layer with an
 /// unknown media type. `unsupported`: Docker's schema 1.
 Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_view text, std::string_view media_type,
                                                                    std::string_view what);
 
-/// The configuration of an image with that many layers. Errors: `corrupt`, with details.
+/// Reads the configuration of an image with that many layers. Errors: `corrupt`, with details.
 Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std::string_view what);
 
-/// The manifest of an index that runs on `wanted`, whose nested indexes count as manifests. Errors: `not_found`, with
-/// the platforms that there are.
+/// The manifest of an index that runs on `wanted`; nested indexes count as manifests. Errors: `not_found`, with the
+/// platforms that it has.
 Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted, std::string_view what);
 
-/// The entry of a layout's index.json with that tag; without a tag the only one. Errors: `not_found`, with the tags
-/// that there are.
+/// The entry of a layout's index.json with that tag; without a tag the only entry. Errors: `not_found`, with the tags
+/// that it has.
 Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what);
 
-/// The header "Accept" of a request for a manifest.
+/// The header "Accept" for a request for a manifest.
 std::vector<std::string> accepted_media_types();
 
 inline constexpr std::size_t most_layers = 4096;

@@ -11,12 +11,12 @@ namespace triton::image {
 
 namespace {
 
-constexpr int deepest_index = 2;  // an index of indexes is all that is seen in the wild
+constexpr int deepest_index = 2;  // in practice there is at most an index of indexes
 constexpr std::size_t shown_digest = 12;
 constexpr std::size_t longest_name = 512;
 constexpr std::size_t longest_version = 128;
 
-/// The manifest behind an index, or the document itself.
+/// The manifest that an index leads to, or the document itself.
 struct Chosen {
     OciDocument document;
     OciManifest manifest;
@@ -43,7 +43,7 @@ std::vector<Layer> layers_of(OciManifest const& manifest, OciConfig const& confi
     return layers;
 }
 
-/// What a machine of the image starts with, for whoever makes one.
+/// What a machine of the image starts with, for those that make one.
 json::Object further_of(OciDocument const& manifest, OciDocument const& config, OciConfig const& facts) {
     json::Object oci;
     oci.push_back({"manifest", {manifest.digest.text()}});

@@ -10,19 +10,19 @@
 
 namespace triton::image {
 
-/// The name of an image that has none of its own.
+/// The name for an image that does not have one.
 struct OciName {
-    std::string reference;  ///< what the user named, in its one form
+    std::string reference;  ///< what the user named, in canonical form
     std::string source;     ///< "docker.io", "oci:/srv/x"
     std::string name;
     std::string version;
-    bool has_tag = false;  ///< the reference may mean something else later: what it means now is kept
+    bool has_tag = false;  ///< the reference may change its meaning, so its present one is kept
 };
 
 OciName name_of(RegistryReference const& reference);
 OciName name_of(LayoutReference const& reference);
 
-/// The current meaning of the reference: the digest of the manifest or index. Only that document is fetched.
+/// What the reference means now: the digest of the manifest or index. Only that document is fetched.
 Result<OciDocument> resolve(OciOrigin& origin);
 
 /// Reads manifest and configuration for the wanted platform. Errors: `not_found`, `corrupt`, `unsupported`.

@@ -16,7 +16,7 @@
 
 namespace triton::image {
 
-/// A document of an image that has been verified.
+/// A verified document of an image.
 struct OciDocument {
     role::Digest digest;
     std::uint64_t size = 0;
@@ -24,18 +24,19 @@ struct OciDocument {
     std::string json;
 };
 
-/// Where the documents and layers of an OCI image come from. Everything from it is verified and in the content store,
-/// under the lease that it was made with.
+/// An origin of the documents and layers of an OCI image. Everything from it is verified and in the content store,
+/// under the lease that was given to it.
 class OciOrigin {
 public:
     virtual ~OciOrigin() = default;
 
-    /// The manifest or index that the reference names. Errors: `not_found`, with what there is; those of reading it.
+    /// The manifest or index that the reference names. Errors: `not_found`, with what there is instead; those of
+    /// reading it.
     virtual Result<OciDocument> root() = 0;
     virtual Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) = 0;
 
-    /// Called with each layer as soon as it is in the store, in whatever order, and now and then with the bytes that
-    /// have come. Errors of it end the work.
+    /// `arrived` is called with each layer as soon as it is in the store, in any order; its errors end the work.
+    /// `progress` is called now and then with the number of bytes that have arrived.
     struct Watcher {
         std::function<Result<>(std::size_t layer, content::Blob const& blob)> arrived;
         std::function<void(std::uint64_t bytes)> progress;
@@ -44,21 +45,21 @@ public:
     virtual Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) = 0;
 };
 
-/// How a registry is reached.
+/// How to reach a registry.
 struct RegistryAccess {
     std::vector<std::string> bases;  ///< "https://registry-1.docker.io", mirrors after it
     content::Access access;
     Source const* source = nullptr;  ///< of imgadm.conf; null: it has none for this registry
 };
 
-/// What imgadm.conf and the options say of a registry. Errors: those of reading an authfile.
+/// How to reach a registry, according to imgadm.conf and the options. Errors: those of reading an authfile.
 Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference const& reference,
                                        ImportOptions const& options);
 
 std::unique_ptr<OciOrigin> open_registry(Workshop& shop, content::LeaseId lease, RegistryReference const& reference,
                                          RegistryAccess access);
 
-/// A layout in a directory. Errors: those of opening it.
+/// Opens a layout in a directory. Errors: those of opening it.
 Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
                                                LayoutReference const& reference);
 

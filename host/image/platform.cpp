@@ -15,7 +15,7 @@ namespace triton::image {
 namespace {
 
 struct MachineName {
-    std::string_view machine;  ///< of uname(2)
+    std::string_view machine;  ///< as in uname(2)
     std::string_view architecture;
     std::string_view variant;
 };
@@ -32,14 +32,14 @@ constexpr std::array<MachineName, 10> machine_names{{
     {"loongarch64", "loong64", ""},
 }};
 
-/// What an image without a variant is of. Source: image-spec, image-index.md, "Platform Variants".
+/// The variant of an image that does not name one. Source: image-spec, image-index.md, "Platform Variants".
 int first_variant(std::string_view architecture) {
     if (architecture == "arm64") return 8;
     if (architecture == "arm") return 7;
     return 1;
 }
 
-/// "v7" is 7; nullopt for what is not such a text.
+/// Returns 7 for "v7"; nullopt for anything of another form.
 std::optional<int> variant_number(Platform const& platform) {
     if (platform.variant.empty()) return first_variant(platform.architecture);
     std::string_view text = platform.variant;

@@ -24,14 +24,14 @@ struct Platform {
 /// Reads "linux/amd64", "linux/arm/v7", "arm64". Errors: `invalid`.
 Result<Platform> parse_platform(std::string_view text);
 
-/// That of this machine, by uname(2).
+/// The platform of this machine, by uname(2).
 Platform host_platform();
 
-/// How well an image of platform `offered` runs where `wanted` is: higher is better; nullopt: not at all. An older
-/// variant of the architecture runs on a newer one, never the reverse.
+/// How well an image of platform `offered` runs on `wanted`: higher is better; nullopt: not at all. An older variant of
+/// the architecture runs on a newer one, never the reverse.
 std::optional<int> fitness(Platform const& offered, Platform const& wanted);
 
-/// The best of an index's platforms, the first of equal ones. Entries without a platform (nullopt) fit nothing, unless
+/// The best of an index's platforms; the first of equal ones. Entries without a platform (nullopt) do not fit, unless
 /// the index has only one entry.
 std::optional<std::size_t> select_platform(std::span<std::optional<Platform> const> offered, Platform const& wanted);
 

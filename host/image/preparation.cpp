@@ -22,13 +22,13 @@ constexpr std::size_t most_lines = 10;
 constexpr char const* nspawn = "/usr/bin/systemd-nspawn";
 constexpr char const* inside = "/run/prepare-image";
 
-/// What programs of a machine's root need to change its files, and nothing that reaches the host.
+/// Leaves what programs of a machine's root need to change its files, and takes everything that reaches the host.
 constexpr char const* dropped_capabilities =
     "--drop-capability=CAP_AUDIT_CONTROL,CAP_AUDIT_WRITE,CAP_IPC_OWNER,CAP_LEASE,CAP_LINUX_IMMUTABLE,CAP_MKNOD,"
     "CAP_NET_ADMIN,CAP_NET_BIND_SERVICE,CAP_NET_BROADCAST,CAP_NET_RAW,CAP_SYS_ADMIN,CAP_SYS_BOOT,CAP_SYS_NICE,"
     "CAP_SYS_PTRACE,CAP_SYS_RESOURCE,CAP_SYS_TTY_CONFIG";
 
-/// Of what the program, and systemd-nspawn, have written to standard error.
+/// The last lines that the program, and systemd-nspawn, have written to standard error.
 std::vector<std::string> last_lines(std::string_view text) {
     std::vector<std::string> lines;
     while (lines.size() < most_lines && !text.empty()) {
@@ -51,7 +51,7 @@ Result<> run_preparation(std::string const& script, std::string const& root) {
         path += *at == ':' || *at == '\\' ? std::string("\\") + *at : std::string(1, *at);
     if (::access(nspawn, X_OK) != 0)
         return fail(ErrorKind::unsupported, "a script needs systemd-nspawn, of the package systemd-container");
-    // Root runs programs of a tenant there: they end with us, whatever ends us.
+    // Root runs programs of a tenant here, so they end with us, whatever ends us.
     auto const completed = process::run_command({.arguments = {"setpriv",
                                                                "--pdeathsig",
                                                                "KILL",

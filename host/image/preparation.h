@@ -6,8 +6,8 @@
 
 namespace triton::image {
 
-/// Runs a program of the host inside a tree, to prepare it for becoming an image: as root without the rights to change
-/// the host, without a network, in namespaces of its own (systemd-nspawn). `script` is read-only there; `root` is the
+/// Runs a program of the host inside a tree, to prepare it for becoming an image: as root, but without rights that
+/// reach the host, without a network, in its own namespaces (systemd-nspawn). It sees `script` read-only; `root` is the
 /// absolute path of the root directory.
 /// Errors: `refused`, with its exit code and its last lines of standard error; `timeout` after an hour; `unsupported`
 /// without systemd-nspawn.

@@ -16,7 +16,7 @@ constexpr std::string_view digest_prefix = "sha256:";
 constexpr std::size_t hex_length = 64;
 constexpr std::size_t longest_reference = 4096;
 constexpr std::size_t longest_repository = 255;
-constexpr std::size_t longest_host = 259;  // a DNS name, and a port
+constexpr std::size_t longest_host = 259;  // a DNS name and a port
 
 bool is_lower_hex(char c) { return is_digit(c) || (c >= 'a' && c <= 'f'); }
 bool is_lower_alnum(char c) { return is_digit(c) || (c >= 'a' && c <= 'z'); }
@@ -26,7 +26,7 @@ std::unexpected<Error> bad(std::string_view text, std::string_view why) {
     return fail("image reference " + json::quoted(text, 120) + ": " + std::string(why));
 }
 
-/// One component: alphanumerics with ".", "_", "__" or dashes between them.
+/// Whether a text is one component: alphanumerics with ".", "_", "__" or dashes between them.
 bool is_component(std::string_view text) {
     std::size_t at = 0;
     auto const take_word = [&] {
@@ -65,7 +65,7 @@ bool is_address_in_brackets(std::string_view text) {
            });
 }
 
-/// "name:5000" in name and port; no port: nullopt.
+/// Splits "name:5000" into name and port; nullopt: there is no port.
 std::pair<std::string_view, std::optional<std::string_view>> split_port(std::string_view host) {
     std::size_t const bracket = host.rfind(']');
     std::size_t const colon = host.rfind(':');
@@ -74,12 +74,12 @@ std::pair<std::string_view, std::optional<std::string_view>> split_port(std::str
     return {host.substr(0, colon), host.substr(colon + 1)};
 }
 
-/// Whether the first component of a reference is a host: as Docker decides it.
+/// Whether the first component of a reference is a host, by Docker's rule.
 bool looks_like_host(std::string_view text) {
     return text == "localhost" || text.find_first_of(".:[") != std::string_view::npos;
 }
 
-/// Takes "@sha256:..." off the end. Returns false when there is an "@" and no good digest behind it.
+/// Takes "@sha256:..." off the end. Returns false when there is an "@" without a good digest behind it.
 bool take_digest(std::string_view& text, std::string& digest) {
     std::size_t const at = text.rfind('@');
     if (at == std::string_view::npos) return true;

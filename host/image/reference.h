@@ -9,18 +9,18 @@
 
 namespace triton::image {
 
-/// The origins that a user may name for an import. Each was checked for its form only.
+/// What a user may name for an import. Only the form has been checked.
 
 /// An image in a registry: "docker.io/library/alpine:3.20", "host:5000/name@sha256:<hex>".
 struct RegistryReference {
-    std::string host;        ///< with ":port" if one was given; "docker.io" as it is
+    std::string host;        ///< with ":port" if one was given; "docker.io" unchanged
     std::string repository;  ///< "library/alpine"
     std::string tag;         ///< "latest" when neither tag nor digest is given; empty with a digest alone
     std::string digest;      ///< "sha256:<hex>", or empty
 
-    /// "docker.io/library/alpine:3.20": what parse_reference() reads as the same.
+    /// Returns "docker.io/library/alpine:3.20", for example: parse_reference() reads it as the same.
     [[nodiscard]] std::string text() const;
-    /// Where its API is: "registry-1.docker.io" for docker.io.
+    /// The host of its API: "registry-1.docker.io" for docker.io.
     [[nodiscard]] std::string_view endpoint() const;
     bool operator==(RegistryReference const&) const = default;
 };
@@ -36,7 +36,7 @@ struct LayoutReference {
     bool operator==(LayoutReference const&) const = default;
 };
 
-/// A file or directory: a root tarball, a ZFS stream, a tree. Opening it shows which.
+/// A file or directory: a root tarball, a ZFS stream, a tree. Opening it tells which.
 struct PathReference {
     std::string path;
     bool operator==(PathReference const&) const = default;
@@ -55,22 +55,23 @@ using Reference = std::variant<Uuid, RegistryReference, LayoutReference, PathRef
 /// Errors: `invalid`, with what was probably meant.
 Result<Reference> parse_reference(std::string_view text);
 
-/// "sha256:" and 64 lower-case hexadecimal digits: the only digests that we trust.
+/// Whether it is "sha256:" and 64 lower-case hexadecimal digits: the only digests that we trust.
 bool is_sha256_digest(std::string_view text);
 
-/// "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}". Source: OCI distribution-spec, "Pulling manifests".
+/// Whether it matches "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}". Source: OCI distribution-spec, "Pulling manifests".
 bool is_tag(std::string_view text);
 
-/// The name of one file: letters, digits and "._+~-", not beginning with a dot or a dash, at most 255 bytes.
+/// Whether it can be the name of one file: letters, digits and "._+~-", no dot or dash at the beginning, at most 255
+/// bytes.
 bool is_file_name(std::string_view text);
 
-/// Lower-case path components. Source: the same.
+/// Whether it has only lower-case path components. Source: the same.
 bool is_repository(std::string_view text);
 
-/// A DNS name or address with an optional port.
+/// Whether it is a DNS name or address with an optional port.
 bool is_registry_host(std::string_view text);
 
-/// Whether only this machine answers at a registry's host: "localhost", "127.x.y.z", "[::1]", with or without port.
+/// Whether only this machine answers there: "localhost", "127.x.y.z", "[::1]", with or without a port.
 bool is_loopback(std::string_view host);
 
 }  // namespace triton::image

@@ -72,7 +72,7 @@ public:
     }
 
 private:
-    /// What has come of all layers together.
+    /// What has arrived of all layers together.
     struct Arrivals {
         Watcher const* watcher;
         std::vector<std::uint64_t> bytes;
@@ -112,7 +112,7 @@ private:
     content::Fetcher fetcher_;
 };
 
-/// "registry.example:5000" of "https://registry.example:5000/x".
+/// Returns "registry.example:5000" for "https://registry.example:5000/x".
 std::string_view host_of(std::string_view url) {
     std::size_t const scheme = url.find("://");
     std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);

@@ -19,7 +19,7 @@ std::string joined(std::vector<std::string> const& words) {
     return text;
 }
 
-/// Errors: why it must stay.
+/// Checks that an image may be removed. Errors: why it must stay.
 Result<> check_removable(Workshop& shop, Image const& image) {
     std::string const what = "image " + image.uuid().text();
     if (image.is_pinned)
@@ -47,8 +47,8 @@ std::string_view name_of(content::Victim::Kind kind) {
     std::unreachable();
 }
 
-/// Trees that no row names: a pool that was moved here, or a database that was restored. Nothing that is being built
-/// now is among them, because its intent names it.
+/// Trees that no row names, because a pool was moved here or a database was restored. What is being built now is not
+/// among them: its intent names it.
 Result<std::vector<std::string>> stray_trees(Workshop& shop) {
     std::vector<std::string> strays;
     for (std::string const& chain : TRY(LayerTrees(*shop.pool).list())) {

@@ -13,7 +13,7 @@ namespace {
 
 std::string title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
 
-/// The image of an owner of blobs, if it is one.
+/// The image that owns blobs, if the owner is an image.
 std::optional<Image> image_of(Workshop& shop, content::Owner const& owner) {
     if (owner.kind != "image") return std::nullopt;
     auto const uuid = Uuid::parse(owner.id);
@@ -31,7 +31,8 @@ Result<std::unique_ptr<OciOrigin>> origin_of(Workshop& shop, content::LeaseId le
     return fail(ErrorKind::unsupported, text + " cannot be asked again");
 }
 
-/// Documents and layers come by the same way here: all that is wanted are the bytes of that digest.
+/// Fetches a blob again. Documents and layers are fetched in the same way, since only the bytes of that digest are
+/// wanted.
 Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const& bad) {
     auto lease = TRY(WorkLease::make(shop, "repair of " + bad.digest.text()));
     if (image.reference.empty()) {

@@ -80,7 +80,7 @@ Result<HostKeys> read_host_keys(std::string const& path) {
     return std::unexpected(std::move(error));
 }
 
-/// The whole content, under its name, durable.
+/// Replaces the whole content of a file and makes it durable.
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
     std::size_t const slash = path.rfind('/');
     UniqueFd const directory = TRY(open_durable_directory(path.substr(0, slash)));

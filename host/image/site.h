@@ -10,7 +10,7 @@
 
 namespace triton::image {
 
-/// Where this host keeps its images, and on what.
+/// Where this host keeps its images, and how.
 struct Site {
     std::string content;        ///< directory of the content store
     std::string images;         ///< directory of the derived <uuid>.json
@@ -18,21 +18,21 @@ struct Site {
     storage::Settings storage;
 };
 
-/// Reads `triton.json`; without one, everything has its default. Keys of other programs are left alone.
+/// Reads `triton.json`; without the file everything has its default. Keys of other programs are ignored.
 /// Errors: `invalid`, "<path> is not a configuration", with details; those of reading it.
 Result<Site> read_site(Settings const& settings);
 
-/// imgadm.conf; without one there is no source. Errors: as read_configuration().
+/// Reads imgadm.conf; without the file there are no sources. Errors: as read_configuration().
 Result<Configuration> read_sources(Site const& site);
 
-/// Replaces imgadm.conf: either all of it is the new one, or none. Errors: those of the file system.
+/// Replaces the whole imgadm.conf, or nothing of it. Errors: those of the file system.
 Result<> write_sources(Site const& site, Configuration const& configuration);
 
-/// Replaces or removes images/<uuid>.json: what the other imgadm's users look for. It is derived, and never read here.
+/// Replaces or removes images/<uuid>.json, which users of the other imgadm expect. It is derived, and never read here.
 Result<> write_derived(Site const& site, Image const& image);
 Result<> remove_derived(Site const& site, Uuid const& uuid);
 
-/// Opens a directory, for fsync(2) too, and makes what is missing on the way. Errors: those of the file system.
+/// Opens a directory in a way that allows fsync(2), and makes missing ones. Errors: those of the file system.
 Result<UniqueFd> open_durable_directory(std::string const& path);
 
 }  // namespace triton::image

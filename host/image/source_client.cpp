@@ -29,10 +29,10 @@ namespace {
 
 constexpr std::uint64_t largest_list = 64 << 20;
 constexpr std::uint64_t largest_manifest = 4 << 20;
-/// Manifests of a directory that one process reads.
+/// The manifests of a directory that one process reads together.
 constexpr std::size_t most_in_batch = 256;
 constexpr std::size_t largest_batch = 2 * largest_manifest;
-constexpr std::size_t most_images = 100'000;  // of one source: who runs it controls how many there are
+constexpr std::size_t most_images = 100'000;  // of one source: its operator controls how many there are
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 
@@ -73,7 +73,7 @@ std::string with_channel(Source const& source, std::string path) {
     return source.channel.empty() ? path : path + "?channel=" + source.channel;
 }
 
-/// The manifests of an array. One that is bad does not hide the others.
+/// The manifests of an array. A bad one does not hide the others.
 Result<std::vector<Manifest>> manifests_in(Workshop& shop, std::string_view text, std::string const& what) {
     json::ProblemList problems(list_limits.problems);
     auto const node = json::read_json(text, list_limits, problems);
@@ -109,7 +109,7 @@ Result<std::vector<std::string>> manifest_names(std::string const& path) {
     return names;
 }
 
-/// One JSON document of whoever fills a directory, read by who has no rights first.
+/// Reads one JSON document of a directory that others fill, first in a process without rights.
 Result<std::string> checked_json(Workshop& shop, std::string_view text) {
     UniqueFd file(::memfd_create("manifests", MFD_CLOEXEC));
     if (!file || !write_all(file.get(), text) || ::lseek(file.get(), 0, SEEK_SET) < 0)
@@ -123,14 +123,14 @@ struct LocalFile {
     std::string text;
 };
 
-/// Errors: that a file is too long, or cannot be read.
+/// Reads a file. Errors: it is too long or cannot be read.
 Result<LocalFile> read_local_file(std::string const& path) {
     UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!file) return fail(errno, "open " + path);
     return LocalFile{path, TRY(read_open_file(file.get(), path, largest_manifest))};
 }
 
-/// The manifests of some files by one process. Errors: at least one of the files is not what it should be.
+/// Reads the manifests of some files in one process. Errors: at least one of the files is bad.
 Result<std::vector<Manifest>> read_batch(Workshop& shop, std::span<LocalFile const> files) {
     std::string array = "[";
     for (LocalFile const& file : files)
@@ -149,7 +149,7 @@ Result<std::vector<Manifest>> read_batch(Workshop& shop, std::span<LocalFile con
     return manifests;
 }
 
-/// What is wrong with one file is told, and it is left out.
+/// Reports what is wrong with a file that is left out.
 void tell_bad(Workshop& shop, LocalFile const& file) {
     auto const text = checked_json(shop, file.text);
     if (!text) return shop.observer->warning(file.path + ": " + text.error().text());
@@ -157,7 +157,8 @@ void tell_bad(Workshop& shop, LocalFile const& file) {
     shop.observer->warning(read ? file.path + " is not a manifest" : read.error().text());
 }
 
-/// In halves, and halves of those, until the bad ones are found: they do not hide the others.
+/// Reads files together; if one is bad, reads them in halves, and halves of those, until the bad ones are found. So
+/// they do not hide the others.
 void read_some(Workshop& shop, std::span<LocalFile const> files, std::vector<Manifest>& manifests) {
     if (files.empty()) return;
     if (auto read = read_batch(shop, files)) {
@@ -169,7 +170,7 @@ void read_some(Workshop& shop, std::span<LocalFile const> files, std::vector<Man
     read_some(shop, files.subspan(files.size() / 2), manifests);
 }
 
-/// A process is started for some manifests together, not for each.
+/// Starts a process for some manifests together, not for each.
 Result<std::vector<Manifest>> local_manifests(Workshop& shop, std::string const& path) {
     std::vector<Manifest> manifests;
     std::vector<LocalFile> batch;
@@ -210,7 +211,7 @@ Result<std::vector<Manifest>> manifests_of(Workshop& shop, Source const& source)
     std::unreachable();
 }
 
-/// Errors: `not_found`.
+/// The manifest of an image at a source. Errors: `not_found`.
 Result<Manifest> manifest_at(Workshop& shop, Source const& source, Uuid const& uuid) {
     if (source.type == SourceType::imgapi) {
         std::string const path = with_channel(source, "/images/" + uuid.text());
@@ -225,7 +226,7 @@ Result<Manifest> manifest_at(Workshop& shop, Source const& source, Uuid const& u
     return fail(ErrorKind::not_found, source.url + " does not have image " + uuid.text());
 }
 
-/// The sources that are asked, in their order.
+/// The sources to ask, in their order.
 Result<std::vector<Source>> asked_sources(Workshop& shop, std::string_view only) {
     if (only.empty()) {
         if (!shop.configuration.sources.empty()) return shop.configuration.sources;
@@ -258,7 +259,7 @@ Result<Found> find_image(Workshop& shop, Uuid const& uuid, std::string_view only
     return fail(ErrorKind::not_found, "image " + uuid.text() + " was not found in any image source");
 }
 
-/// The image, and the origins of it that are not installed, the lowest first.
+/// The image and those of its origins that are not installed, the lowest first.
 Result<std::vector<Found>> find_with_origins(Workshop& shop, Uuid const& uuid, std::string_view only) {
     std::vector<Found> found;
     std::set<Uuid> seen;
@@ -292,7 +293,7 @@ void tell_plan(Workshop& shop, std::vector<Found> const& images) {
                            (images.size() == 1 ? "" : "s") + " (" + megabytes(bytes) + ")");
 }
 
-/// What a signature calls the file of an image.
+/// The name of an image's file in a signature.
 std::string signed_name(Source const& source, Manifest const& manifest, ImageFile const& file) {
     return source.type == SourceType::directory && !file.path.empty() ? file.path : manifest.uuid->text();
 }

@@ -1,5 +1,5 @@
-// Signatures of what sources have. What is signed is a file SHA256SUMS, as sha256sum(1) writes it: it binds each digest
-// to its name.
+// Signatures of what sources have. A file SHA256SUMS is signed, as sha256sum(1) writes it: it binds each digest to its
+// name.
 
 #include <algorithm>
 #include <array>
@@ -31,7 +31,8 @@ constexpr std::array<SignatureFile, 3> signature_files{{{".minisig", role::Signa
                                                         {".gpg", role::SignatureKind::openpgp_sums},
                                                         {".asc", role::SignatureKind::openpgp_sums}}};
 
-/// A small file beside the sums: of this host, or behind an HTTP server. Returns: none when it is not there.
+/// Fetches a small file next to the sums, on this host or behind an HTTP server. Returns nothing when it does not
+/// exist.
 Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseId lease, std::string const& base,
                                                  std::string const& name, std::size_t most) {
     Result<content::Blob> const blob = [&]() -> Result<content::Blob> {

@@ -40,7 +40,7 @@ std::unexpected<Error> bad_url(std::string_view url, std::string why) {
     return fail("source " + json::quoted(url, 120) + ": " + std::move(why));
 }
 
-/// What stands between "://" and the next slash.
+/// The text between "://" and the next slash.
 std::string_view host_of(std::string_view url) {
     std::string_view const rest = url.substr(url.find("://") + 3);
     return rest.substr(0, rest.find('/'));
@@ -73,7 +73,7 @@ std::optional<std::string> read_url(json::Node const& node, json::Where const& a
 }
 using Url = json::Kind<read_url, url_text>;
 
-/// An old configuration calls a registry "docker".
+/// Reads the type of a source; an old configuration calls a registry "docker".
 std::optional<SourceType> read_type(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = node.get<std::string>();
     if (text && *text == "docker") return SourceType::registry;

@@ -19,18 +19,18 @@ enum class SourceType : std::uint8_t {
 /// Whether what comes from a source must be signed.
 enum class SignaturePolicy : std::uint8_t {
     required,    ///< without a good signature nothing is imported
-    if_present,  ///< a signature must be good; there need be none
+    if_present,  ///< a signature must be good, but may be missing
     none,        ///< no signature is looked for
 };
 
 std::string_view name_of(SourceType type);
 std::string_view name_of(SignaturePolicy policy);
 
-/// Where images come from, and what is demanded of it.
+/// A place where images come from, and what is required of them.
 struct Source {
     SourceType type = SourceType::imgapi;
     std::string url;           ///< "https://images.smartos.org", "/srv/images", "https://registry.example:5000"
-    bool is_insecure = false;  ///< plain HTTP is taken beyond this machine, too
+    bool is_insecure = false;  ///< plain HTTP is allowed even to other machines
     SignaturePolicy signature = SignaturePolicy::none;
     std::vector<std::string> keys = {};     ///< files of public keys: minisign, or an OpenPGP key ring
     std::string signatures = {};            ///< where SHA256SUMS and its signature are; empty: at the source itself
@@ -55,17 +55,17 @@ struct ReadConfiguration {
 /// Reads imgadm.conf. `path`: for errors. Errors: `invalid`, "<path> is not a configuration of imgadm", with details.
 Result<ReadConfiguration> read_configuration(std::string_view text, std::string_view path);
 
-/// As it is written to the file: indented, a newline at the end.
+/// The text of the file: indented, with a newline at the end.
 std::string configuration_text(Configuration const& configuration);
 
 /// One source as JSON in one line.
 std::string source_json(Source const& source);
 
-/// Checks a URL as a user types it and takes a slash at its end off. Errors: `invalid`: an unknown scheme; HTTP to
+/// Checks a URL as typed by a user, and removes a slash at its end. Errors: `invalid`: an unknown scheme; HTTP to
 /// another machine without `is_insecure`; a user name or password in it.
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure);
 
-/// "imgapi", "directory", "registry"; "docker" is the old name of the last. Errors: `invalid`.
+/// Reads "imgapi", "directory" or "registry"; "docker" is an old name for the last. Errors: `invalid`.
 Result<SourceType> parse_source_type(std::string_view name);
 
 /// The reference page of imgadm.conf's keys, in Markdown.

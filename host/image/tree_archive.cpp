@@ -48,7 +48,7 @@ Result<> check_end(std::string const& what, Result<process::Completed> const& co
     return fail(ErrorKind::refused, what, last_line(completed->errors));
 }
 
-/// tar's own words, and nothing that depends on when it ran.
+/// The command line of tar, without anything that depends on when it runs.
 process::Command tar_command(int directory, int out) {
     return {
         .arguments = {"tar", "--create", "--file=-", "--directory=/proc/self/fd/3", "--numeric-owner", "--sort=name",
@@ -58,7 +58,7 @@ process::Command tar_command(int directory, int out) {
         .descriptors = {directory}};
 }
 
-/// Takes what the pipe brings until its end. Returns what it was.
+/// Takes what the pipe brings until it ends. Returns what was received.
 Result<role::Verified> receive(Workshop& shop, int file, UniqueFd pipe) {
     auto job = TRY(content::VerifyJob::start(shop.jobs(), {.maximum = largest_archive}, file, {}));
     TRY(job.add_range(1, 0, std::nullopt, std::move(pipe)));
@@ -88,7 +88,7 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
     tar.join();
     auto const ended = check_end("read " + facts.source, completed);
     if (!verified || !ended) {
-        (void)shop.store.abandon(std::move(ingest));  // what went wrong before is the error to tell
+        (void)shop.store.abandon(std::move(ingest));  // the earlier error is the one to report
         return std::unexpected(!ended ? ended.error() : verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));

@@ -9,9 +9,9 @@
 
 namespace triton::image {
 
-/// Brings a directory into the store as one tar archive (POSIX.1-2001, sorted, with owners by number, extended
-/// attributes and holes): the same tree always has the same digest. It is hashed and written by triton-verify while it
-/// is read. `directory` is borrowed. Errors: `refused` when a file changed while it was read, with tar's words.
+/// Stores a directory as one tar archive (POSIX.1-2001, sorted, with owners by number, extended attributes and holes):
+/// the same tree always has the same digest. While it is read, triton-verify hashes and writes it. `directory` is
+/// borrowed. Errors: `refused` when a file has changed while it was read, with tar's words.
 Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int directory,
                                  content::BlobFacts const& facts);
 
@@ -19,7 +19,7 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
 /// Errors: `not_found` when that program is not installed; `unavailable` for a full disk.
 Result<> compress(int source, int target, Compression compression);
 
-/// The command that decompresses, for a pipe; empty: none is needed.
+/// The command that decompresses from a pipe; empty: not needed.
 std::string decompressor(Compression compression);
 
 }  // namespace triton::image

@@ -14,8 +14,8 @@
 
 namespace triton::image {
 
-/// What the parts of a command with changes have in common. It belongs to one thread, except for the pool, which
-/// the builder of a tree has to itself meanwhile.
+/// What the parts of a changing command share. It belongs to one thread, except for the pool, which the builder of a
+/// tree has to itself meanwhile.
 struct Workshop {
     Settings settings;
     Site site;
@@ -25,12 +25,12 @@ struct Workshop {
     Catalog catalog;
     Observer* observer;
     std::string owner;       ///< of this process's intents
-    content::KeyLock alive;  ///< the lock of that name: its next holder knows that we have died
+    content::KeyLock alive;  ///< the lock of that name: whoever gets it next knows that we have died
 
-    /// For the roles that are started.
+    /// For roles that are started.
     [[nodiscard]] content::JobSettings jobs() const { return {.role = {}, .cancel = settings.cancel}; }
 
-    /// Errors: `refused`: "cancelled", once the user wants to stop.
+    /// Errors: `refused`: "cancelled" when the user wants to stop.
     Result<> check_cancelled() const;
 };
 

@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t backup_magic = 0x2F5bacbacULL;
 constexpr auto lock_patience = std::chrono::hours(6);
 
-/// Receives a blob that is compressed: a child decompresses into a pipe meanwhile.
+/// Receives a compressed blob: a child decompresses it into a pipe meanwhile.
 Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
     auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
@@ -34,7 +34,7 @@ Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, 
         end = UniqueFd();
     });
     auto const received = pool.receive(tree, read_end.get());
-    read_end = UniqueFd();  // the decompressor sees that nobody reads any more
+    read_end = UniqueFd();  // so that the decompressor sees that nobody reads any more
     child.join();
     if (!received) return received;
     if (!completed) return std::unexpected(completed.error());
@@ -42,7 +42,7 @@ Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, 
     return {};
 }
 
-/// The snapshot of the stream becomes "final", and stays the one that increments start at.
+/// Renames the snapshot of the stream to "final", where increments start.
 Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
     auto const snapshots = TRY(pool.snapshots(tree));
     if (snapshots.size() != 1) {
@@ -53,8 +53,8 @@ Result<> settle_snapshot(storage::Pool& pool, storage::TreeName const& tree) {
     return pool.rename_snapshot(tree, snapshots.front(), LayerTrees::final_snapshot());
 }
 
-/// ZFS finds what a stream is a change of by itself, anywhere in the pool. That has to be the image which the manifest
-/// names: otherwise nobody would know what holds what.
+/// Checks what a stream is a change of. ZFS finds that by itself, anywhere in the pool. It must be the image that the
+/// manifest names: otherwise nobody would know what needs what.
 Result<> check_origin(Workshop& shop, storage::TreeName const& tree, std::optional<Uuid> const& origin) {
     auto const below = TRY(shop.pool->origin(tree));
     std::optional<std::string> expected;
@@ -91,7 +91,7 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
     Result<> compressed;
     std::thread compressor([&compressed, file, compression, in = std::move(read_end)]() mutable {
         compressed = compress(in.get(), file, compression);
-        in = UniqueFd();  // the sender sees that nobody reads any more
+        in = UniqueFd();  // so that the sender sees that nobody reads any more
     });
     auto const sent = send(write_end.get());
     write_end = UniqueFd();
@@ -100,7 +100,7 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
 }
 
 Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options) {
-    // The stream is the one layer; no diffID is known of it, so that its tree is named by the stream.
+    // The stream is the only layer. Its diffID is not known, so its tree is named after the stream.
     std::string const chain = blob.digest.text();
     content::KeyLock const alone = TRY(shop.store.lock(
         {"image " + plan.image.uuid().text()}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));

@@ -22,7 +22,7 @@ void Agenda::want(std::string_view machine, Parts parts, std::string_view why) {
     if (!put(machine, parts, Urgency::noticed, why)) want_scan("too many machines", true);
 }
 
-/// Returns false when there are too many machines.
+/// Puts a job for a machine into its queues. Returns false when there are too many machines.
 bool Agenda::put(std::string_view machine, Parts parts, Urgency urgency, std::string_view why) {
     bool is_taken = true;
     for (Parts const some : {parts & host_parts, parts & Part::launcher}) {
@@ -47,7 +47,7 @@ Ticket Agenda::wait(std::string_view machine, Parts parts) {
 Ticket Agenda::wait_all() {
     want_scan("asked", true);
     scan_not_before_.reset();
-    for (std::string const& machine : left_)  // of the refresh that has to be complete before
+    for (std::string const& machine : left_)  // those that are left of the refresh before it
         (void)put(machine, host_parts, Urgency::awaited_refresh, "asked");
     Ticket const ticket{++last_ticket_};
     waiters_.emplace(ticket, Waiter{.refresh = refreshes_ + 1});
@@ -150,7 +150,7 @@ bool Agenda::is_refresh_awaited() const {
     return std::ranges::any_of(waiters_, [](auto const& one) { return one.second.refresh != 0; });
 }
 
-/// Those who wait for this scan or for one before it have seen one more fail.
+/// Counts a failure for all that wait for this scan or an earlier one.
 void Agenda::count_failed_scan(std::vector<Ticket>& answered) {
     for (auto place = waiters_.begin(); place != waiters_.end();) {
         Waiter& waiter = place->second;
@@ -179,8 +179,8 @@ void Agenda::end_scan(Found const& found, TimePoint now, std::vector<Ticket>& an
     }
 }
 
-/// Makes a waiter wait for the next try of a job that has failed.
-/// Returns false when it has waited for enough of them.
+/// Lets a waiter wait for the next try of a failed job.
+/// Returns false when it has seen enough of them fail.
 bool Agenda::has_to_wait_again(Ticket ticket, Waiter& waiter, Parts failed) {
     if (++waiter.failures >= most_failures) return false;
     if (waiter.to_begin.empty()) unbegun_.emplace(waiter.machine, ticket);

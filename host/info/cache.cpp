@@ -8,10 +8,10 @@ namespace triton::info {
 
 namespace {
 
-/// `text`: a JSON string without escapes, as the names of states are.
+/// `text` must be a JSON string without escapes, as names of states are.
 std::string_view without_quotes(std::string_view text) { return text.substr(1, text.size() - 2); }
 
-/// Whether nothing but the times of files tells them apart: a file was replaced by one that says the same.
+/// Whether only the times of files differ: a file was replaced by one with the same content.
 bool are_alike(Document const& before, Document const& after) {
     auto const is_same = [&](Document::Field const& left, Document::Field const& right) {
         if (left.row != right.row) return false;

@@ -15,7 +15,7 @@ using Action = Change::Action;
 
 constexpr std::array<std::string_view, 3> action_names{"added", "changed", "removed"};
 
-/// A list whose elements have names. `list`: where it stands, with "*" for each element on the way.
+/// A list whose elements have names. `list`: its place, with "*" for each element on the way.
 struct NamedList {
     std::string_view list;
     std::string_view member;  ///< of an element: its name
@@ -37,7 +37,7 @@ std::string text_of(json::Node const& node) {
     return std::move(out).text();
 }
 
-/// The name of an element; empty: it has none.
+/// The name of an element; empty when it has none.
 std::string ident_of(json::Node const& element, std::string_view member) {
     json::Node const* const node = json::member(element, member);
     if (!node) return "";
@@ -46,7 +46,7 @@ std::string ident_of(json::Node const& element, std::string_view member) {
     return number ? std::to_string(*number) : "";
 }
 
-/// Where each element of a list stands, by its name. nullopt: one has no name, or two have the same.
+/// The places of a list's elements by name. nullopt: one has no name, or two have the same.
 using Places = std::map<std::string, std::size_t>;
 std::optional<Places> places_of(json::Array const& list, std::string_view member) {
     Places places;
@@ -57,7 +57,7 @@ std::optional<Places> places_of(json::Array const& list, std::string_view member
     return places;
 }
 
-/// Whether those that both lists have stand in the same order.
+/// Whether the elements that both lists have are in the same order.
 bool has_same_order(Places const& before, Places const& after) {
     std::vector<std::pair<std::size_t, std::size_t>> both;
     for (auto const& [ident, place] : before) {
@@ -67,7 +67,7 @@ bool has_same_order(Places const& before, Places const& after) {
     return std::ranges::is_sorted(both, {}, &std::pair<std::size_t, std::size_t>::second);
 }
 
-/// By key; those of a key that stands twice keep their order.
+/// The members sorted by key; those with equal keys keep their order.
 std::vector<json::Member const*> sorted(json::Object const& object) {
     std::vector<json::Member const*> members;
     for (json::Member const& member : object)
@@ -76,7 +76,7 @@ std::vector<json::Member const*> sorted(json::Object const& object) {
     return members;
 }
 
-/// Tells where the comparison stands.
+/// The place that is being compared.
 struct Place {
     std::string path;   ///< "nics.0"
     std::string shape;  ///< "nics.*"
@@ -92,8 +92,8 @@ struct Place {
     }
 };
 
-/// Compares what has been a property with what it is now. It stops when there are too many changes. The depth of its
-/// recursion is that which the reader of the documents has allowed.
+/// Compares the old and the new value of a property. Stops when there are too many changes. The recursion is as deep as
+/// the reader of the documents has allowed.
 class Comparison {
 public:
     void compare(json::Node const& before, json::Node const& after, Place const& at) {
@@ -143,7 +143,7 @@ private:
         }
     }
 
-    /// Returns false when their elements cannot be told apart by name, or stand in another order.
+    /// Returns false when the elements cannot be told apart by name, or are in another order.
     bool compare_named_lists(json::Node const& before, json::Node const& after, std::string_view member,
                              Place const& at) {
         auto const* const old_list = before.get<json::Array>();
@@ -182,7 +182,7 @@ std::vector<Change> diff(std::string_view property, std::string_view from, std::
     return {{std::string(property), Action::changed, std::string(from), std::string(to), ""}};
 }
 
-/// Both have their fields in the order of the property table.
+/// Both documents have their fields in the order of the property table.
 std::vector<Change> diff(Document const& before, Document const& after, View view) {
     std::vector<Change> changes;
     auto const olds = before.fields();

@@ -24,7 +24,7 @@ std::uint32_t row_of(std::string_view property) {
 
 }  // namespace
 
-/// Writes the lines of both views, and remembers where each property stands.
+/// Writes the lines of both views, and remembers where each property is.
 class Document::Maker {
 public:
     Maker() {
@@ -117,7 +117,7 @@ std::optional<std::string_view> Document::member(View view, std::string_view pro
     return value(view, *field);
 }
 
-/// Who has read the machine has set narrower limits.
+/// The limits here can be wide: the reader of the machine has set narrower ones.
 json::Node parse_value(std::string_view value) {
     static constexpr json::Limits limits{.document_bytes = std::size_t{64} << 20, .values = std::size_t{1} << 24};
     json::ProblemList problems(1);

@@ -19,25 +19,25 @@ namespace triton::info {
 class Document;
 using DocumentPtr = std::shared_ptr<Document const>;
 
-/// Reads what is in a document: it is valid JSON.
+/// Parses what is in a document, which is valid JSON.
 json::Node parse_value(std::string_view value);
 
-/// One machine as it was found: its JSON object in one line for each view, and the place of each property in it. It is
-/// made once, by whoever has read the machine, and shared by all that show it. The properties are found without
-/// parsing, so a comparison or a filter reads only what it is about.
+/// One machine as it was found: its JSON object in one line for each view, and the place of each property in it.
+/// Whoever reads the machine makes it once, and all that show it share it. Properties are found without parsing, so a
+/// comparison or a filter reads only what it is about.
 class Document {
 public:
-    /// Where the value of a property is in the line of each view.
+    /// Where the value of a property is in each view's line.
     struct Field {
         struct Range {
             std::uint32_t begin = 0;
             std::uint32_t size = 0;  ///< 0: this view does not have it
         };
-        std::uint32_t row = 0;  ///< in the property table; behind its end: "error"
+        std::uint32_t row = 0;  ///< in the property table; beyond its end: "error"
         std::array<Range, 2> at = {};
     };
 
-    /// The uuid; of a broken one the name of its file.
+    /// The uuid; for an unreadable machine the name of its file.
     [[nodiscard]] std::string const& name() const { return name_; }
     [[nodiscard]] bool is_broken() const { return is_broken_; }
     /// A JSON object in one line, without a newline. Both views share it when they are equal.
@@ -46,7 +46,7 @@ public:
     [[nodiscard]] std::optional<std::string_view> member(View view, std::string_view property) const;
     [[nodiscard]] json::Node node(View view) const { return parse_value(*text(view)); }
 
-    /// In the order of the property table.
+    /// The fields, in the order of the property table.
     [[nodiscard]] std::span<Field const> fields() const { return fields_; }
     [[nodiscard]] std::string_view value(View view, Field const& field) const;
     /// A name of the table, which lives as long as the program.
@@ -66,10 +66,10 @@ private:
     std::vector<Field> fields_;
 };
 
-/// The object that `vmadm get` shows.
+/// Makes the object that `vmadm get` shows.
 DocumentPtr make_document(machine::Machine const& machine);
-/// Of a machine whose file cannot be read: {"uuid","zonename","state":"unreadable","error"}. `name`: its uuid, or what
-/// its file is called instead.
+/// Makes the document of a machine whose file cannot be read: {"uuid","zonename","state":"unreadable","error"}. `name`:
+/// its uuid, or the file's name instead.
 DocumentPtr make_broken(std::string_view name, Error const& error);
 
 }  // namespace triton::info

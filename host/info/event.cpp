@@ -17,7 +17,7 @@ EventType type_of(Document const* before, Document const* after) {
     return after ? EventType::modify : EventType::remove;
 }
 
-/// "nics" of "nics.0.ip"
+/// Returns "nics" for "nics.0.ip".
 std::string_view property_of(std::string_view path) { return path.substr(0, path.find('.')); }
 
 void write_text(json::Writer& out, std::string_view name, Document const& document, View view) {

@@ -14,14 +14,13 @@ namespace triton::info {
 
 enum class EventType : std::uint8_t { create, modify, remove };
 
-/// "create", "modify", "delete"
+/// Returns "create", "modify" or "delete".
 std::string_view name_of(EventType type);
 
-/// A machine has come, changed or gone. Its lines are written once and shared by all who read them.
+/// A machine was created, changed or deleted. The lines are written once, and shared by all that read them.
 class Event {
 public:
-    /// The change: `after` null: it has gone; `before` null: it has come.
-    /// `at`: microseconds since 1970.
+    /// The change: `after` null: deleted; `before` null: created. `at`: microseconds since 1970.
     Event(std::uint64_t sequence, std::int64_t at, Document const* before, Document const* after);
 
     [[nodiscard]] std::uint64_t sequence() const { return sequence_; }
@@ -29,11 +28,13 @@ public:
     [[nodiscard]] EventType type() const { return type_; }
     /// The name of the machine's document.
     [[nodiscard]] std::string const& machine() const { return machine_; }
-    /// The properties of a modify that a view has seen change.
+    /// The properties that have changed in a view, for a modify.
     [[nodiscard]] std::vector<std::string> const& properties(View view) const { return of(view).properties; }
-    /// A line of JSON with its newline; null: the view sees nothing of it.
+    /// A line of JSON with its newline; null: the view does not show the event.
     [[nodiscard]] Text const& line(View view) const { return of(view).line; }
-    /// What server-sent events have before the line: "id: 7\nevent: modify\ndata: ".
+    /// What comes before the line in server-sent events: "id: 7
+    /// event: modify
+    /// data: ".
     [[nodiscard]] Text const& stream_head() const { return stream_head_; }
 
     /// Its memory.
@@ -57,7 +58,7 @@ private:
 
 using EventPtr = std::shared_ptr<Event const>;
 
-/// "2026-11-22T23:38:17.042Z". `at`: microseconds since 1970.
+/// Returns "2026-11-22T23:38:17.042Z", for example. `at`: microseconds since 1970.
 std::string date_of(std::int64_t at);
 
 }  // namespace triton::info

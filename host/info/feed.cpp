@@ -12,7 +12,7 @@ EventPtr Feed::add(std::int64_t at, Document const* before, Document const* afte
     return event;
 }
 
-/// The latest one stays, however large it is.
+/// Drops old events. The latest one stays, however large it is.
 void Feed::shrink() {
     while (events_.size() > 1 && (events_.size() > bounds_.events || bytes_ > bounds_.bytes)) {
         bytes_ -= events_.front()->bytes();

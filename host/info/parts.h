@@ -26,7 +26,7 @@ public:
     [[nodiscard]] constexpr Parts without(Parts other) const { return Parts(bits_ & ~other.bits_); }
     [[nodiscard]] constexpr bool empty() const { return bits_ == 0; }
     [[nodiscard]] constexpr bool has(Part part) const { return !(*this & part).empty(); }
-    /// "stored, unit"
+    /// Returns "stored, unit", for example.
     [[nodiscard]] std::string text() const {
         static constexpr std::array<std::string_view, 4> names{"stored", "unit", "snapshots", "launcher"};
         std::string text;
@@ -44,7 +44,7 @@ private:
 
 constexpr Parts operator|(Part left, Part right) { return Parts(left) | right; }
 
-/// The parts that the host itself answers, so that no machine can delay them.
+/// The parts that the host itself knows, so no machine can delay them.
 inline constexpr Parts host_parts = Part::stored | Part::unit | Part::snapshots;
 inline constexpr Parts all_parts = host_parts | Part::launcher;
 

@@ -11,10 +11,10 @@ namespace {
 
 std::string_view property_of(std::string_view key) { return key.substr(0, key.find('.')); }
 
-/// Refuses even a question about what the view does not show, so that nobody takes an empty answer for one.
+/// Refuses even to filter by what the view does not show, so that nobody takes an empty answer for a fact.
 Result<> refuse(std::string_view name) { return fail(ErrorKind::denied, std::string(name) + " needs the Unix socket"); }
 
-/// An object with one property, as the filters want a machine.
+/// An object with one property, in the form in which filters want a machine.
 json::Node with_property(Document const& document, View view, std::string_view name) {
     auto const value = document.member(view, name);
     if (!value) return {json::Object{}};
@@ -44,7 +44,7 @@ Result<> Query::add_condition(std::string const& text) {
     machine::Filter filter = TRY(machine::Filter::parse(text, "lookup"));
     if (view_ == View::open && filter.is_pattern() && ++patterns_ > most_open_patterns)
         return fail("there are more than " + std::to_string(most_open_patterns) + " patterns");
-    // A machine's owner decides how long its launcher's report is: not everybody may have that searched.
+    // A machine's owner decides how long its launcher's report is, so not everybody may have it searched.
     machine::Property const* const property = machine::find_property(filter.property());
     if (view_ == View::open && property && property->has_secrets()) return refuse(filter.property());
     filters_.push_back(std::move(filter));
@@ -70,7 +70,7 @@ bool Query::matches(Document const& document) const {
 }
 
 Text Query::text(Document const& document) const {
-    // what is wrong with one that cannot be read is always of interest
+    // the error of an unreadable machine is always of interest
     if (!columns_ || document.is_broken()) return document.text(view_);
     json::Writer out;
     out.open('{');
@@ -80,7 +80,7 @@ Text Query::text(Document const& document) const {
     return std::make_shared<std::string const>(std::move(out).text());
 }
 
-/// The value of a whole property is copied as it stands.
+/// Writes a column. The value of a whole property is copied unchanged.
 void Query::write_column(json::Writer& out, Document const& document, machine::ListColumn const& column) const {
     std::string_view const property = property_of(column.key);
     auto const value = document.member(view_, property);

@@ -11,13 +11,14 @@ namespace {
 
 Text shared(std::string text) { return std::make_shared<std::string const>(std::move(text)); }
 
-/// An empty list has all.
+/// Whether a list contains a value; an empty list contains all.
 template <class T, class List>
 bool is_in(List const& list, T const& one) {
     return list.empty() || std::ranges::find(list, one) != list.end();
 }
 
-/// 0, which is never an event's: an event that is yet to come can only be known from another life of the daemon.
+/// The first event to send. 0, which no event has, for an event that is yet to come: it must be of an earlier run of
+/// the daemon.
 std::uint64_t first_of(Reader::Options const& options, Feed const& feed) {
     if (!options.since) return feed.next();
     return *options.since < feed.next() ? *options.since + 1 : 0;
@@ -25,14 +26,14 @@ std::uint64_t first_of(Reader::Options const& options, Feed const& feed) {
 
 }  // namespace
 
-/// A list of machines on its way: those that there were when it began.
+/// A list of machines that is being sent: those that existed when it began.
 struct Reader::Snapshot {
     SnapshotPlaces::Place place;
     std::vector<DocumentPtr> documents = {};
     std::size_t next = 0;
 };
 
-/// What one call of next() returns.
+/// The result of one call of next().
 class Reader::Batch {
 public:
     explicit Batch(std::size_t budget) : budget_(budget) {}
@@ -92,7 +93,7 @@ std::vector<Text> Reader::next(std::size_t budget, std::int64_t now) {
     return std::move(batch).take();
 }
 
-/// `type`, `ts`, `date`, `uuid` and `seq`: in an object that is still open.
+/// Begins a record with `type`, `ts`, `date`, `uuid` and `seq`. The object stays open.
 json::Writer Reader::record(std::string_view type, std::uint64_t sequence, std::int64_t now) const {
     json::Writer out;
     std::string const date = date_of(now);
@@ -101,7 +102,7 @@ json::Writer Reader::record(std::string_view type, std::uint64_t sequence, std::
     return out;
 }
 
-/// What stands before a record in its form.
+/// The text before a record in its form.
 std::string Reader::head(std::string_view type, std::uint64_t sequence) const {
     if (options_.form == Form::lines) return "";
     return "id: " + std::to_string(sequence) + "\nevent: " + std::string(type) + "\ndata: ";
@@ -111,7 +112,7 @@ std::string_view Reader::end() const { return options_.form == Form::lines ? "\n
 
 void Reader::begin(Batch& batch, std::int64_t now) {
     has_begun_ = true;
-    // Who needs a resync and breaks off before it has it must need it again: it knows no more than when it came.
+    // A client that needs a resync, and leaves before it has got one, must need it again: it knows no more than before.
     std::uint64_t const sequence = is_behind() ? options_.since.value_or(0) : position();
     json::Writer out = record("ack", sequence, now);
     out.close('}');
@@ -119,7 +120,7 @@ void Reader::begin(Batch& batch, std::int64_t now) {
     ++sent_;
 }
 
-/// All machines and the event after which the stream goes on are of one moment.
+/// Takes all machines and the event after which the stream goes on from the same moment.
 /// Returns false when it has to wait for a place.
 bool Reader::begin_snapshot(Batch& batch, std::int64_t now) {
     auto place = places_.take();

@@ -16,12 +16,12 @@
 
 namespace triton::info {
 
-/// How many readers may be in the middle of a snapshot at once: each holds the documents that it has begun with.
+/// How many readers may be within a snapshot at once: each holds the documents with which it has begun.
 class SnapshotPlaces {
 public:
     explicit SnapshotPlaces(std::size_t most = 32) : most_(most) {}
 
-    /// A place until it is destroyed; it must not outlive the SnapshotPlaces.
+    /// A place, until it is destroyed; it must not outlive the SnapshotPlaces.
     class Place {
     public:
         explicit Place(std::size_t& taken) : taken_(&taken) { ++taken; }
@@ -44,11 +44,11 @@ private:
     std::size_t taken_ = 0;
 };
 
-/// Where one subscriber is in the feed. It holds a position and never a queue: a reader that falls behind gets one
-/// `resync` record with all machines and continues from there.
+/// The position of one subscriber in the feed. It has no queue: a reader that falls behind gets one `resync` record
+/// with all machines, and continues from there.
 ///
 /// The first record is `ready` with all machines when a snapshot was asked for, else `ack`. Its `seq` is the event
-/// after which the stream begins: asking with `since` = the latest `seq` continues without a gap.
+/// after which the stream begins. A later request with `since` = the latest `seq` continues without a gap.
 class Reader {
 public:
     enum class Form : std::uint8_t {
@@ -58,37 +58,37 @@ public:
     struct Options {
         View view = View::open;
         Form form = Form::lines;
-        std::optional<std::uint64_t> since = {};  ///< after this event; it is stronger than `snapshot`
+        std::optional<std::uint64_t> since = {};  ///< begins after this event; overrides `snapshot`
         bool snapshot = false;                    ///< all machines first
-        std::vector<std::string> machines = {};   ///< none but these; empty: all
-        std::vector<EventType> types = {};        ///< none but these; empty: all
-        std::vector<std::string> fields = {};     ///< of modify only those that change one of these; empty: all
+        std::vector<std::string> machines = {};   ///< only these; empty: all
+        std::vector<EventType> types = {};        ///< only these; empty: all
+        std::vector<std::string> fields = {};     ///< of modify only changes of one of these; empty: all
     };
-    /// All borrowed. `id`: of the stream, for its first record.
+    /// All are borrowed. `id`: that of the stream, for its first record.
     Reader(Options options, std::string id, Cache const& cache, Feed const& feed, SnapshotPlaces& places);
     ~Reader();
     Reader(Reader const&) = delete;
     Reader& operator=(Reader const&) = delete;
 
-    /// The next pieces to be sent, of about `budget` bytes in sum. It looks at most_events of the feed: a subscriber
-    /// who wants few of them must not hold up the others. Empty, and has_more(): it has looked at as many, and wants to
-    /// be called again. Else empty: nothing until the feed grows, or until a place for a snapshot is free: see
-    /// waits_for_place(). `now`: microseconds since 1970.
+    /// The next pieces to send, of about `budget` bytes in total. It looks at most_events of the feed at most: a
+    /// subscriber that wants few of them must not hold up the others. Empty while has_more(): it has looked at that
+    /// many, and is to be called again. Otherwise empty: nothing more until the feed grows, or until there is a place
+    /// for a snapshot: see waits_for_place(). `now`: microseconds since 1970.
     static constexpr std::size_t most_events = 500;
     std::vector<Text> next(std::size_t budget, std::int64_t now);
 
     /// For a stream that was silent for a while.
     [[nodiscard]] Text heartbeat(std::int64_t now) const;
 
-    /// Whether next() has something to look at; of that the subscriber may want nothing.
+    /// Whether next() has something to look at, even if the subscriber may not want it.
     [[nodiscard]] bool has_more() const;
     [[nodiscard]] bool waits_for_place() const;
-    /// Whether it holds documents, so that it must not be slow.
+    /// Whether it holds documents, and so must not be slow.
     [[nodiscard]] bool is_in_snapshot() const { return snapshot_ != nullptr; }
 
     /// The latest event that the subscriber knows.
     [[nodiscard]] std::uint64_t position() const { return next_ == 0 ? 0 : next_ - 1; }
-    /// How many events it has yet to look at.
+    /// How many events it has not looked at yet.
     [[nodiscard]] std::uint64_t behind() const { return feed_.next() - next_; }
     [[nodiscard]] std::uint64_t sent() const { return sent_; }        ///< records
     [[nodiscard]] std::uint64_t resyncs() const { return resyncs_; }  ///< how often it has fallen behind

@@ -6,7 +6,7 @@
 
 namespace triton::info {
 
-/// How much of a machine somebody may see.
+/// How much of a machine a client may see.
 enum class View : std::uint8_t {
     full,  ///< all: for the Unix socket
     open,  ///< without what the property table calls secret: for every user of the host

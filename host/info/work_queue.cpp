@@ -21,7 +21,8 @@ bool WorkQueue::want(std::string_view machine, Parts parts, Urgency urgency, std
     return true;
 }
 
-/// News may be that the reason for a failure is gone. The pause stays, so that they cost nothing more.
+/// Ends the wait before a retry: the reason for the failure may be gone. The pause stays, so that this costs nothing
+/// more.
 void WorkQueue::end_retry(Entry& entry) {
     if (entry.ready_at <= entry.pauses_until) return;
     entry.ready_at = entry.pauses_until;
@@ -32,7 +33,7 @@ std::deque<std::string>& WorkQueue::names_in(Line line) {
     return line == Line::slow ? slow_ : line == Line::refresh ? refresh_ : noticed_;
 }
 
-/// Puts an entry into its line. One that runs is placed when it has finished.
+/// Puts an entry into its line; a running one is put there when it has finished.
 void WorkQueue::place(Entries::value_type& named) {
     auto& [name, entry] = named;
     if (entry.is_running || !entry.wants()) return;
@@ -50,7 +51,7 @@ void WorkQueue::delay(Entries::value_type& named) {
     delayed_.emplace(named.second.ready_at, named.first);
 }
 
-/// Those whose time has come go into their lines; those of which nothing is wanted are forgotten.
+/// Puts entries whose time has come into their lines, and forgets those of which nothing is wanted.
 void WorkQueue::end_delays(TimePoint now) {
     while (!delayed_.empty() && delayed_.begin()->first <= now) {
         auto const found = entries_.find(delayed_.begin()->second);
@@ -58,7 +59,7 @@ void WorkQueue::end_delays(TimePoint now) {
         if (found == entries_.end() || found->second.line != Line::delayed) continue;
         found->second.line = Line::none;
         if (found->second.ready_at > now)
-            delay(*found);  // that was from before another job
+            delay(*found);  // the time was that of an earlier job
         else if (found->second.wants())
             place(*found);
         else
@@ -66,7 +67,7 @@ void WorkQueue::end_delays(TimePoint now) {
     }
 }
 
-/// Takes the first name out of a line; null: it is not to begin now.
+/// Takes the first name out of a line; null: it may not begin now.
 WorkQueue::Entries::value_type* WorkQueue::take_from(Line line, TimePoint now) {
     auto& names = names_in(line);
     auto const found = entries_.find(names.front());
@@ -80,7 +81,7 @@ WorkQueue::Entries::value_type* WorkQueue::take_from(Line line, TimePoint now) {
     return nullptr;
 }
 
-/// The first that may begin now; null: there is none.
+/// The first entry that may begin now; null: there is none.
 WorkQueue::Entries::value_type* WorkQueue::take_first(TimePoint now) {
     while (!slow_.empty() && slow_running_ < settings_.most_slow) {
         if (auto* const first = take_from(Line::slow, now)) return first;
@@ -125,7 +126,7 @@ std::optional<TimePoint> WorkQueue::next_at() const {
     return std::nullopt;
 }
 
-/// How long a machine pauses because its job has taken so long.
+/// How long a machine pauses after a job that has taken this long.
 Duration WorkQueue::slow_pause(std::string const& machine, Duration took, TimePoint now) {
     auto const known = slow_machines_.find(machine);
     if (took < settings_.slow) {

@@ -13,27 +13,27 @@
 
 namespace triton::info {
 
-/// Which machines have to be read, and in which order. Each has one entry, however often it is asked for. What was
-/// noticed goes before what is only refreshed; one of the latter comes after `fairness` of the former, so that a flood
-/// of notifications does not keep a refresh from its end.
+/// Which machines to read, and in which order. Each has one entry, however often it is asked for. Machines about which
+/// something was noticed come before those that are only refreshed. After `fairness` of the former comes one of the
+/// latter, so that a flood of notifications does not keep a refresh from finishing.
 ///
-/// A machine is in one job at a time, and after the beginning of one it pauses: its owner may cause notifications
-/// without end. The more there was to tell, the longer: its launcher may say much, and everybody's listeners are told.
-/// Somebody who waits for it is not held up by the pause.
+/// A machine has one job at a time, and pauses after each job has begun: its owner may cause notifications without end.
+/// The pause grows with the events that it causes, because all listeners get them. A machine that somebody waits for
+/// does not pause.
 ///
-/// A machine whose job has taken long stands apart for some time: few of these are under way at once, so that others
-/// have their places, and each pauses longer after every slow job, until a quick one.
+/// A machine whose job has taken long is treated separately for some time: few of them are read at once, so that the
+/// others have their places. Each pauses longer after every slow job, until it has a quick one.
 class WorkQueue {
 public:
     struct Settings {
         Duration pause = milliseconds(50);                  ///< at least
-        std::size_t bytes_a_second = std::size_t{1} << 20;  ///< of events that a machine may cause
-        Duration retry = std::chrono::seconds(1);           ///< after a job has failed; doubles each time
+        std::size_t bytes_a_second = std::size_t{1} << 20;  ///< of events that one machine may cause
+        Duration retry = std::chrono::seconds(1);           ///< after a failed job; doubles each time
         Duration longest_retry = std::chrono::minutes(1);
         std::size_t most_machines = 100'000;
         std::size_t fairness = 8;
-        Duration slow = std::chrono::seconds(1);        ///< a job that takes so long is slow
-        std::size_t most_slow = 2;                      ///< jobs of slow machines at once
+        Duration slow = std::chrono::seconds(1);        ///< a job that takes this long is slow
+        std::size_t most_slow = 2;                      ///< jobs of slow machines at the same time
         Duration slow_pause = std::chrono::seconds(5);  ///< after a slow job; doubles each time
         Duration longest_slow_pause = std::chrono::minutes(5);
         Duration suspicion = std::chrono::minutes(10);  ///< how long a machine counts as slow, unless it is quick
@@ -42,11 +42,11 @@ public:
 
     enum class Urgency : std::uint8_t {
         refresh,
-        awaited_refresh,  ///< in the line of refreshes, but neither a pause nor a failure holds it up
+        awaited_refresh,  ///< in the line of refreshes, but without waiting for a pause or after a failure
         noticed,
         awaited
     };
-    /// Returns false when it has too many machines to take another.
+    /// Returns false when it has too many machines to take one more.
     bool want(std::string_view machine, Parts parts, Urgency urgency, std::string_view why);
 
     struct Work {
@@ -58,16 +58,16 @@ public:
     };
     /// What to begin now.
     std::optional<Work> next(TimePoint now);
-    /// When next() may have something because time has passed.
+    /// When next() may return something because time has passed.
     [[nodiscard]] std::optional<TimePoint> next_at() const;
     struct End {
-        bool has_failed = false;  ///< it is tried again later, or when something new is noticed
-        std::size_t bytes = 0;    ///< of the event that has come of it
+        bool has_failed = false;  ///< it is tried again later, or when something is noticed
+        std::size_t bytes = 0;    ///< of the event that it has caused
         Duration took = {};
     };
     void finished(Work const& work, End const& end, TimePoint now);
 
-    /// How many machines wait.
+    /// How many machines are waiting.
     struct Sizes {
         std::size_t noticed = 0;
         std::size_t refresh = 0;
@@ -76,7 +76,7 @@ public:
     [[nodiscard]] Sizes sizes() const;
 
 private:
-    /// The line that an entry stands in. Its name may be in others still, which pass it over.
+    /// The line that an entry is in. Its name may still be in other lines, which then skip it.
     enum class Line : std::uint8_t { none, noticed, refresh, slow, delayed };
     struct Entry {
         Parts noticed = {};
@@ -87,8 +87,8 @@ private:
         Line line = Line::none;
         std::string why = {};
         TimePoint pauses_until = {};
-        TimePoint ready_at = {};  ///< when the pause ends, or when what has failed is tried again
-        Duration retry = {};      ///< the latest; zero: it has not failed
+        TimePoint ready_at = {};  ///< when the pause ends, or the next attempt after a failure begins
+        Duration retry = {};      ///< the latest one; zero: it has not failed
         [[nodiscard]] bool wants() const { return !noticed.empty() || !refresh.empty(); }
     };
     using Entries = std::map<std::string, Entry, std::less<>>;

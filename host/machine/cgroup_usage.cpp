@@ -15,7 +15,7 @@ namespace {
 using Number = std::optional<std::uint64_t>;
 
 constexpr std::size_t most_file_bytes = 64 << 10;
-/// Version 1 says "no limit" by the highest multiple of a page.
+/// In version 1 the highest multiple of a page means "no limit".
 constexpr std::uint64_t no_limit = std::uint64_t{1} << 62;
 
 Number number_of(std::string_view text) {
@@ -25,7 +25,7 @@ Number number_of(std::string_view text) {
     return value;
 }
 
-/// Takes the next word of a line away.
+/// Takes the next word off a line.
 std::string_view take_word(std::string_view& line) {
     line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
     std::string_view const word = line.substr(0, line.find(' '));
@@ -33,7 +33,7 @@ std::string_view take_word(std::string_view& line) {
     return word;
 }
 
-/// Calls something with each line of a file's content.
+/// Calls `each` with every line of a file's content.
 template <class Each>
 void for_each_line(std::string_view text, Each each) {
     while (!text.empty()) {
@@ -49,7 +49,7 @@ Number limit_of(std::string_view text, std::string_view) {
 }
 Number plain(std::string_view text, std::string_view) { return number_of(text); }
 
-/// "usage_usec 17", in nanoseconds.
+/// Reads "usage_usec 17" as nanoseconds.
 Number usage_usec(std::string_view text, std::string_view) {
     Number found;
     for_each_line(text, [&found](std::string_view line) {
@@ -59,7 +59,7 @@ Number usage_usec(std::string_view text, std::string_view) {
     return found;
 }
 
-/// The sum over all devices: "8:0 rbytes=17 wbytes=4" for `key` "rbytes=".
+/// The sum over all devices of rows such as "8:0 rbytes=17 wbytes=4", for `key` "rbytes=".
 Number sum_of_pairs(std::string_view text, std::string_view key) {
     std::uint64_t sum = 0;
     for_each_line(text, [&](std::string_view line) {
@@ -71,7 +71,7 @@ Number sum_of_pairs(std::string_view text, std::string_view key) {
     return sum;
 }
 
-/// The same of "8:0 Read 17" for `key` "Read".
+/// The sum over all devices of rows such as "8:0 Read 17", for `key` "Read".
 Number sum_of_rows(std::string_view text, std::string_view key) {
     std::uint64_t sum = 0;
     for_each_line(text, [&](std::string_view line) {
@@ -81,7 +81,7 @@ Number sum_of_rows(std::string_view text, std::string_view key) {
     return sum;
 }
 
-/// A figure, and a place where the kernel may tell it.
+/// A figure, and one place where the kernel may report it.
 struct Row {
     Number CgroupUsage::* member;
     std::string_view hierarchy;  ///< its directory below the top
@@ -103,7 +103,7 @@ constexpr std::array<Row, 8> version_1{{
     {&CgroupUsage::cpu_nanoseconds, "/cpuacct", "cpuacct.usage", plain},
     {&CgroupUsage::memory_bytes, "/memory", "memory.usage_in_bytes", plain},
     {&CgroupUsage::memory_limit, "/memory", "memory.limit_in_bytes", limit_of},
-    {&CgroupUsage::swap_bytes, "/memory", "memory.memsw.usage_in_bytes", plain},  // memory and swap, see below
+    {&CgroupUsage::swap_bytes, "/memory", "memory.memsw.usage_in_bytes", plain},  // includes memory, see below
     {&CgroupUsage::tasks, "/pids", "pids.current", plain},
     {&CgroupUsage::tasks_limit, "/pids", "pids.max", limit_of},
     {&CgroupUsage::read_bytes, "/blkio", "blkio.throttle.io_service_bytes", sum_of_rows, "Read"},
@@ -126,7 +126,7 @@ CgroupUsage read_cgroup_usage(std::string const& top, std::string const& path) {
     CgroupUsage usage = read_rows(version_1, top, path);
     if (usage.swap_bytes)
         usage.swap_bytes = *usage.swap_bytes - std::min(*usage.swap_bytes, usage.memory_bytes.value_or(0));
-    // Side by side, controllers are in one of both; version 2 is then mounted further down.
+    // Where both versions are in use, each controller is in one of them; version 2 is then mounted further down.
     for (std::string const& place : {top, top + "/unified"}) {
         CgroupUsage const other = read_rows(version_2, place, path);
         for (Row const& row : version_2)

@@ -1,4 +1,4 @@
-// What makes a machine of another one: clone, send and receive.
+// What makes a machine from another one: clone, send and receive.
 
 #include <algorithm>
 #include <array>
@@ -21,14 +21,14 @@ namespace triton::machine {
 
 namespace {
 
-/// A snapshot that is there as long as a copy is made of it.
+/// The prefix of snapshots that exist only while a copy is made of them.
 constexpr std::string_view copy_prefix = "copy-";
 
 storage::SnapshotName copy_snapshot(Uuid const& id) {
     return *storage::SnapshotName::parse(std::string(copy_prefix) + id.text());
 }
 
-/// Which pools understand each other's streams.
+/// Pools of the same kind understand each other's streams.
 std::string_view stream_kind(storage::Backend backend) {
     switch (backend) {
         case storage::Backend::zfs: return "zfs";
@@ -44,8 +44,8 @@ Result<> unless_missing(Result<> result) {
     return result;
 }
 
-/// Runs the reader of a pipe in a thread of its own, and the writer in this one. Errors: the reader's, which knows why
-/// the writer had to stop, unless the stream is corrupt; else the writer's.
+/// Runs the reader of a pipe in a thread of its own, and the writer in this one. Errors: usually the reader's, which
+/// knows why the writer had to stop. If the stream is corrupt, the writer's.
 template <class Write, class Read>
 Result<> through_pipe(Write write, Read read) {
     Pipe pipe = TRY(make_pipe());
@@ -57,7 +57,7 @@ Result<> through_pipe(Write write, Read read) {
     Result<> const written = write(pipe.writer.get());
     pipe.writer = UniqueFd();
     reader.join();
-    // To its reader, a stream that is cut off or wrong is just as corrupt: the writer says it better.
+    // To its reader, a stream that was cut off looks as corrupt as a wrong one: the writer's error is the better one.
     bool const is_same = !has_read && !written && has_read.error().kind == ErrorKind::corrupt &&
                          written.error().kind == ErrorKind::corrupt;
     if (!has_read && !is_same) return has_read;
@@ -92,7 +92,7 @@ Result<json::Object> Machines::payload_of_copy(Uuid const& source) {
     return payload;
 }
 
-/// A copy that needs nothing of its source. On ZFS a clone would need the snapshot as long as it lives.
+/// Makes a copy that needs nothing of its source. A ZFS clone would need the snapshot as long as it lives.
 Result<> Machines::copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to) {
     storage::TreeName const from = tree_of(source);
     storage::TreeName const copy = tree_of(to);
@@ -178,7 +178,7 @@ Result<> Machines::receive_tree(StreamReader& stream, Uuid const& uuid) {
     TRY(through_pipe([&](int pipe) { return stream.content(pipe); },
                      [&](int pipe) { return parts_.pool.receive(tree, pipe); }));
     TRY(forget_all_snapshots(parts_.pool, tree));
-    // Only the content of root/ is the sender's affair: what else is there is made by us, and links lead nowhere.
+    // The sender provides only the content of root/. We make the rest, and links in it lead nowhere.
     UniqueFd const directory = TRY(parts_.pool.open(tree));
     struct stat status{};
     if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode))
@@ -193,7 +193,7 @@ Result<> Machines::receive(StreamReader& stream, std::string_view storage, Creat
                     "its tree is a stream of the kind " + json::quoted(storage) + ", and the pool here takes \"" +
                         std::string(here) + "\"");
     Machine machine = creation_of.machine;
-    machine.autoboot = false;  // the other one may still run
+    machine.autoboot = false;  // the original may still run
     machine.create_only = false;
     return add(machine, "receive", [this, &stream](Machine const& made) {
         return creation(made, "receive", [this, &stream, made] { return receive_tree(stream, made.uuid); });

@@ -17,7 +17,7 @@ namespace {
 
 constexpr mode_t mode = 0644;
 
-/// /etc of the machine. An image of one program may have none.
+/// Opens the machine's /etc. An image of one program may have none.
 Result<UniqueFd> open_etc(std::string const& root, std::string const& what) {
     UniqueFd const top{::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (!top) return fail(errno, what);
@@ -34,7 +34,7 @@ Result<UniqueFd> open_etc(std::string const& root, std::string const& what) {
     return std::move(*etc);
 }
 
-/// A regular file that says so already; what is a link, or a device of the machine's making, is not read.
+/// Whether a regular file has this text already. Links, and devices that the machine has made, are not read.
 bool says(int etc, std::string const& name, std::string_view text) {
     UniqueFd const file{::openat(etc, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
     struct stat found{};

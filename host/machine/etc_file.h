@@ -7,9 +7,9 @@
 
 namespace triton::machine {
 
-/// Replaces etc/<name> below the root directory of a machine, which may run and may have put anything there: a link in
-/// its place is replaced, and none on the way leads out of the root. The file belongs to whom /etc belongs. One that
-/// says the same already stays. Errors: those of the system calls, "write <root>/etc/<name>".
+/// Replaces etc/<name> below the root directory of a machine, which may be running and may have put anything there. A
+/// link in its place is replaced, and no link on the way leads out of the root. The file gets the owner of /etc. If it
+/// has that content already it stays. Errors: those of the system calls, "write <root>/etc/<name>".
 Result<> write_etc_file(std::string const& root, std::string const& name, std::string_view text);
 
 }  // namespace triton::machine

@@ -30,7 +30,8 @@ constexpr std::size_t most_depth = 100;
 constexpr std::size_t most_names = 10;
 constexpr std::size_t longest_link = 4096;
 
-/// New files belong to that id until this goes. The rights of root stay, which setfsuid(2) else takes.
+/// Makes new files belong to that id until it is destroyed. Root keeps its rights, which setfsuid(2) would otherwise
+/// take.
 class FileIds {
 public:
     FileIds(uid_t owner, gid_t group) : bits_(::prctl(PR_GET_SECUREBITS)) {
@@ -55,7 +56,7 @@ struct CloseDirectory {
 };
 using Directory = std::unique_ptr<DIR, CloseDirectory>;
 
-/// What a writer makes there, the kernel takes for a command. Source: linux/magic.h.
+/// Whether a file is on a file system where the kernel takes writes for commands. Source: linux/magic.h.
 bool is_of_the_kernel(int file) {
     static constexpr auto systems =
         std::to_array<long>({PROC_SUPER_MAGIC, SYSFS_MAGIC, CGROUP_SUPER_MAGIC, CGROUP2_SUPER_MAGIC, DEBUGFS_MAGIC,
@@ -67,7 +68,7 @@ bool is_of_the_kernel(int file) {
 
 std::string by_descriptor(int file) { return "/proc/self/fd/" + std::to_string(file); }
 
-/// The last component; empty: it has none that is a name.
+/// The last component of a path; empty when that is not a name.
 std::string_view name_of(std::string_view path) {
     while (path.ends_with('/'))
         path.remove_suffix(1);
@@ -75,7 +76,7 @@ std::string_view name_of(std::string_view path) {
     return name == "." || name == ".." ? std::string_view() : name;
 }
 
-/// What is before that.
+/// The path before its last component.
 std::string parent_of(std::string_view path) {
     while (path.ends_with('/'))
         path.remove_suffix(1);
@@ -84,14 +85,14 @@ std::string parent_of(std::string_view path) {
     return slash == 0 ? "/" : std::string(path.substr(0, slash));
 }
 
-/// The path in the root of its place.
+/// Opens a path inside the root of its place.
 Result<UniqueFd> open_in(FilePlace const& place, std::string const& path, int flags) {
     auto file = files::open_confined(place.root, path, flags | O_CLOEXEC);
     if (!file) return fail(file.error().code, "open " + path);
     return file;
 }
 
-/// Something that is there, open so that nothing happens by it, and its attributes.
+/// A file that exists and its attributes. It is open in a way that does not make it act.
 struct Found {
     UniqueFd handle;
     struct stat status{};
@@ -104,7 +105,7 @@ Result<Found> look(FilePlace const& place) {
     return found;
 }
 
-/// A name in an open directory; a symbolic link is found as that.
+/// Looks up a name in an open directory; a symbolic link is not followed.
 Result<Found> look_at(int directory, std::string const& name, std::string const& shown) {
     Found found;
     found.handle = UniqueFd(::openat(directory, name.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
@@ -112,7 +113,7 @@ Result<Found> look_at(int directory, std::string const& name, std::string const&
     return found;
 }
 
-/// Where something is to go.
+/// The destination of a transfer.
 struct Destination {
     UniqueFd directory;
     std::string name;
@@ -155,7 +156,7 @@ public:
 
 private:
     Result<> copy_file(Found const& source, int directory, std::string const& name, std::string const& shown) {
-        // By its descriptor also when it is opened again: its name means something else on the host.
+        // Opened by its descriptor, which is then opened again: on the host its name would mean another file.
         files::Source file = TRY(files::open_source(by_descriptor(source.handle.get())));
         auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = shown}, {});
         if (!prepared) return std::unexpected(std::move(prepared).error());
@@ -206,12 +207,12 @@ private:
         UniqueFd file(::openat(source.handle.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         Directory entries(file ? ::fdopendir(file.get()) : nullptr);
         if (!entries) return fail(errno, "open directory " + shown);
-        (void)file.release();  // it is the directory's
+        (void)file.release();  // the directory owns it now
         return entries;
     }
 
     std::uint64_t entries_ = 0;
-    dev_t device_ = 0;  // what else is mounted is left alone
+    dev_t device_ = 0;  // other mounted file systems are left alone
 };
 
 }  // namespace

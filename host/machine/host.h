@@ -18,7 +18,7 @@ namespace triton::machine {
 
 /// What machines need of the rest of the host. Programs join these with host/image and host/systemd, tests with fakes.
 
-/// The origin of a machine.
+/// The image tree that a machine is made from.
 struct ImageTree {
     storage::TreeName tree;
     storage::SnapshotName snapshot;
@@ -30,56 +30,56 @@ public:
     virtual ~Images() = default;
     /// Errors: `not_found`: "image <uuid> is not installed".
     virtual Result<ImageTree> find(Uuid const& image) = 0;
-    /// The image stays as long as somebody holds it; twice is once. `holder`: the uuid of a machine.
+    /// Holds an image, which stays as long as it is held; twice is once. `holder`: the uuid of a machine.
     virtual Result<> hold(Uuid const& image, Uuid const& holder) = 0;
-    /// Success too when it is not held, or not there.
+    /// Releases it. Succeeds also when it is not held or does not exist.
     virtual Result<> release(Uuid const& image, Uuid const& holder) = 0;
-    /// Every image that it holds: of a machine whose file is garbage nobody can tell which.
+    /// Releases every image of a holder: a machine with a corrupt file does not tell which it has.
     virtual Result<> release_all(Uuid const& holder) = 0;
 };
 
-/// What systemd says of a machine's unit.
+/// The state of a machine's unit according to systemd.
 struct UnitStatus {
     enum class Activity : std::uint8_t { inactive, activating, active, deactivating, failed };
     Activity activity = Activity::inactive;
-    std::int64_t leader = 0;       ///< the host's number of the machine's PID 1; 0: none
+    std::int64_t leader = 0;       ///< the pid of the machine's PID 1 on the host; 0: none
     std::int64_t started_at = 0;   ///< microseconds since 1970; 0: never
-    std::int64_t ended_at = 0;     ///< the same
-    std::int64_t exit_status = 0;  ///< of what has ended
+    std::int64_t ended_at = 0;     ///< likewise
+    std::int64_t exit_status = 0;  ///< of a machine that has ended
     std::int64_t restarts = 0;
 
     [[nodiscard]] bool is_down() const { return activity == Activity::inactive || activity == Activity::failed; }
 };
 
-/// systemd, as far as machines need it. Names of units are ours: unit_of().
+/// The part of systemd that machines need. We choose the names of units: unit_of().
 class Units {
 public:
     virtual ~Units() = default;
     /// Errors: `unavailable` when systemd does not answer.
     virtual Result<UnitStatus> status(Uuid const& uuid) = 0;
-    /// The units of all machines that systemd has loaded.
+    /// The states of all machines' units that systemd has loaded.
     virtual Result<std::map<Uuid, UnitStatus>> all() = 0;
 
     /// Starts it and waits until it is up. Errors: `timeout`; `refused` when the job fails, with the reason.
     virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit) = 0;
-    /// Asks PID 1 to shut down and waits; what is left after the limit is killed. Success when it is not running.
+    /// Asks PID 1 to shut down and waits; whatever is left after the limit is killed. Succeeds when it is not running.
     virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit) = 0;
-    /// The same, without asking.
+    /// Stops it without asking.
     virtual Result<> halt(Uuid const& uuid) = 0;
     /// Asks PID 1 to reboot, and waits until another one is up.
     virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) = 0;
     /// Sends a signal to its PID 1. Errors: `refused` when it is not running.
     virtual Result<> kill(Uuid const& uuid, int signal) = 0;
-    /// A unit that has failed may be started again.
+    /// Resets a failed unit, so that it may be started again.
     virtual Result<> reset(Uuid const& uuid) = 0;
 
     /// Sets limits for now and for later starts.
     virtual Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const> limits) = 0;
     /// Whether this host has control groups of version 2 only.
     [[nodiscard]] virtual bool has_unified_cgroups() const = 0;
-    /// Takes back what set_limits() has kept.
+    /// Undoes set_limits() for later starts.
     virtual Result<> forget_limits(Uuid const& uuid) = 0;
-    /// Whether it starts with the host.
+    /// Sets whether it starts with the host.
     virtual Result<> set_autostart(Uuid const& uuid, bool is_on) = 0;
 };
 
@@ -91,13 +91,13 @@ public:
     virtual Result<> check(std::string_view document) = 0;
     /// The path of the program that machines get.
     virtual Result<std::string> program() = 0;
-    /// What the launcher of a running machine reports, as JSON; nullopt: it does not answer. `root_uid`: the uid that
-    /// root of the machine has on the host.
+    /// The report of the launcher of a running machine, as JSON; nullopt: it does not answer. `root_uid`: the uid on
+    /// the host of the machine's root.
     virtual std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) = 0;
 };
 
-/// The networks of the host. The unit of a machine makes its links before each start and removes them afterwards; what
-/// is here is for those who change machines.
+/// The networks of the host. A machine's unit makes its links before each start, and removes them afterwards; these
+/// functions are for commands that change machines.
 class Networks {
 public:
     virtual ~Networks() = default;
@@ -105,11 +105,11 @@ public:
     virtual Result<network::Tags> tags() = 0;
     /// The path of triton-machine-init. Errors: `unavailable`.
     virtual Result<std::string> first_program() = 0;
-    /// Whether the host has what these ports need. Errors: with the NIC.
+    /// Checks that the host has what these ports need. Errors: with the NIC.
     virtual Result<> check(std::span<network::Port const> ports) = 0;
-    /// Gives ports that are there other rules.
+    /// Gives existing ports other rules.
     virtual Result<> guard(std::span<network::Port const> ports) = 0;
-    /// Success too when they are not there.
+    /// Removes ports. Succeeds also when they do not exist.
     virtual Result<> lower(std::span<network::Port const> ports) = 0;
 };
 

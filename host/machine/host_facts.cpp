@@ -18,7 +18,7 @@ std::string_view trimmed(std::string_view text) {
     return text;
 }
 
-/// The value of a line "NAME=value" or "NAME="value"". Source: os-release(5).
+/// The value in a line "NAME=value" or "NAME="value"". Source: os-release(5).
 std::optional<std::string> value_of(std::string_view text, std::string_view name) {
     while (!text.empty()) {
         std::string_view line = text.substr(0, text.find('\n'));

@@ -15,7 +15,7 @@ struct HostFacts {
     bool operator==(HostFacts const&) const = default;
 };
 
-/// Below a root directory. What is not there, or is not what it should be, is not set.
+/// Reads the facts below a root directory. What is missing or malformed is not set.
 HostFacts read_host_facts(std::string const& root);
 
 }  // namespace triton::machine

@@ -9,7 +9,7 @@
 
 namespace triton::machine {
 
-/// How a machine ended. systemd forgets it together with the unit, so a file keeps it:
+/// How a machine has ended. systemd forgets that together with the unit, so a file keeps it:
 /// {"ended_at":1794300000123456,"exit_status":0}.
 struct LastExit {
     std::int64_t ended_at = 0;     ///< microseconds since 1970
@@ -21,7 +21,7 @@ std::string last_exit_text(LastExit const& exit);
 /// Errors: corrupt.
 Result<LastExit> parse_last_exit(std::string const& text, std::string const& path);
 
-/// The status in systemd's EXIT_STATUS, which is a number, or the name of a signal: "133", "KILL", "RTMIN+3".
+/// The status in systemd's EXIT_STATUS, which is a number or the name of a signal: "133", "KILL", "RTMIN+3".
 std::optional<std::int64_t> parse_exit_status(std::string_view text);
 
 }  // namespace triton::machine

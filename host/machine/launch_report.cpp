@@ -18,8 +18,8 @@ enum class Sight : std::uint8_t {
     secret,  ///< it may quote the configuration
 };
 
-/// A member of a report that is kept. Without members of its own it is a plain value or a list of texts; with them it
-/// is an object, or a list of objects, of which these are kept.
+/// A member of a report that is kept. Without `members` it is a plain value or a list of texts. Otherwise it is an
+/// object, or a list of objects, of which these members are kept.
 struct Kept {
     std::string_view name;
     Sight sight = Sight::open;
@@ -56,11 +56,11 @@ constexpr auto launcher_members = std::to_array<Kept>({{"version"},
                                                        {"isolated"},
                                                        {"reporter", Sight::open, reporter_members},
                                                        {"programs"}});
-/// "error" is ours: see too_long().
+/// We add "error" ourselves: see too_long().
 constexpr auto report_members = std::to_array<Kept>(
     {{"launcher", Sight::open, launcher_members}, {"programs", Sight::open, program_members}, {"error"}});
 
-/// A value that cannot hide an object of unknown members.
+/// Whether a value cannot hide an object with unknown members.
 bool is_plain(json::Node const& node) {
     auto const* const list = node.get<json::Array>();
     if (!list) return !node.get<json::Object>();
@@ -69,7 +69,7 @@ bool is_plain(json::Node const& node) {
 
 json::Object kept_of(json::Object const& object, std::span<Kept const> members, bool with_secrets);
 
-/// The depth of this recursion is that of the tables above.
+/// The recursion is as deep as the tables above.
 json::Node kept_of(json::Node const& node, std::span<Kept const> members, bool with_secrets) {
     auto const* const list = node.get<json::Array>();
     if (!list) {

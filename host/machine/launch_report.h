@@ -8,18 +8,18 @@
 
 namespace triton::machine {
 
-/// A longer report becomes {"error": ...}: the machine's owner decides what its launcher says.
+/// A longer report becomes {"error": ...}: a machine's owner decides what its launcher reports.
 inline constexpr std::size_t most_report_bytes = std::size_t{256} << 10;
 
-/// What of a launcher's report belongs to the machine's object (`launch_status`): what stays as it is while nothing
-/// happens. Uptimes, memory and processor time change with every look; `vmadm stats` shows such figures.
+/// The part of a launcher's report that belongs to the machine's object (`launch_status`): what does not change while
+/// nothing happens. Uptimes, memory and processor time change with every look; `vmadm stats` shows those.
 json::Object lasting_report(json::Object const& reported);
 
-/// The same of what a launcher has answered; nullopt: that is not a JSON object.
+/// The same for the text of a report; nullopt: it is not a JSON object.
 std::optional<json::Object> read_report(std::string_view reported);
 
-/// What of a lasting_report() every user of the host may see. Rejections, errors and status texts may quote the
-/// configuration, and passwords in it.
+/// The part of a lasting_report() that every user of the host may see. Rejections, errors and status texts may quote
+/// the configuration, with passwords in it.
 json::Object open_report(json::Object const& lasting);
 
 }  // namespace triton::machine

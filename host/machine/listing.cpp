@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t width_of_part = 20;
 
-/// Columns of SmartOS that no container of Linux has a value for: scripts of there ask for them.
+/// Columns of SmartOS for which a Linux container has no value: scripts written for SmartOS ask for them.
 struct ForeignColumn {
     std::string_view name;
     std::size_t width;
@@ -32,7 +32,7 @@ constexpr auto foreign_columns = std::to_array<ForeignColumn>({{"cpu_type", 8},
                                                                {"vcpus", 5},
                                                                {"zone_state", 10},
                                                                {"zoneid", 6}});
-/// The same of filters: "disks.0.size", "disks.*.size".
+/// Likewise for filters: "disks.0.size", "disks.*.size".
 constexpr auto parts_of_disks = std::to_array<std::string_view>(
     {"boot", "image_name", "image_size", "image_uuid", "size", "media", "model", "zpool"});
 
@@ -53,7 +53,7 @@ bool has_row(Rows const& rows, std::string_view name) {
 
 bool is_index(std::string_view text) { return integer_of(text).value_or(-1) >= 0; }
 
-/// "nics.0.ip", "tags.role" and the like: what may stand after the first dot.
+/// Whether the parts after the first dot are allowed: "nics.0.ip", "tags.role" and the like.
 bool is_part(std::vector<std::string_view> const& parts, bool may_be_any) {
     Property const* const property = find_property(parts.front());
     if (!property) return false;
@@ -83,7 +83,7 @@ std::size_t width_of(std::string_view key) {
     return row == foreign_columns.end() ? width_of_part : row->width;
 }
 
-/// What is below a key. A key of an object may have dots itself, so that the rest is tried as one first.
+/// Collects the values below a key. A key of an object may contain dots, so the whole rest is tried as one key first.
 void collect(json::Node const& node, std::string_view key, std::vector<json::Node const*>& found) {
     if (json::Node const* const whole = json::member(node, key)) {
         found.push_back(whole);
@@ -127,7 +127,7 @@ json::Node const* first_at(json::Node const& machine, std::string_view key) {
     return found.empty() ? nullptr : found.front();
 }
 
-/// Numbers by size, before texts; what is missing comes first.
+/// Compares values: missing ones come first, then numbers by size, then texts.
 std::strong_ordering compare(json::Node const* left, json::Node const* right) {
     if (!left || !right) return (left != nullptr) <=> (right != nullptr);
     auto const* const left_number = left->get<std::int64_t>();
@@ -195,8 +195,8 @@ Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
     return filter;
 }
 
-/// In any case of letters. A pattern whose states do not fit into the memory is searched for slower, still in linear
-/// time.
+/// Compiles a pattern that ignores the case of letters. One whose states do not fit into the memory is searched for
+/// more slowly, but still in linear time.
 Result<> Filter::compile(std::string_view pattern) {
     if (pattern.size() > longest_pattern)
         return fail(key_ + ": the pattern is longer than " + std::to_string(longest_pattern) + " bytes");

@@ -15,7 +15,7 @@ class RE2;
 
 namespace triton::machine {
 
-/// The forms in which `vmadm` shows machines. A machine is here the object that `vmadm get` shows.
+/// The forms in which `vmadm` shows machines. A machine here is the object that `vmadm get` shows.
 
 /// A condition on a machine: "alias=web0", "alias=~^web", "nics.*.ip=10.0.0.1".
 class Filter {
@@ -27,9 +27,9 @@ public:
     /// longest_pattern bytes; text without "=".
     static Result<Filter> parse(std::string_view text, std::string_view what);
 
-    /// Takes time that is linear in the length of the machine's texts, whatever the pattern is.
+    /// Takes time that is linear in the length of the machine's texts, whatever the pattern.
     [[nodiscard]] bool matches(json::Node const& machine) const;
-    /// The property that it looks at: "nics" of "nics.*.ip".
+    /// The property that it looks at: "nics" for "nics.*.ip".
     [[nodiscard]] std::string_view property() const;
     [[nodiscard]] bool is_pattern() const { return pattern_ != nullptr; }
 
@@ -50,7 +50,7 @@ struct ListColumn {
     std::size_t width = 0;
 };
 
-/// `text`: names with commas between. `what`: "order" for the columns, "sort", for the message.
+/// `text`: names separated by commas. `what` is for the message: "order" for the columns, or "sort".
 /// Errors: invalid: `Invalid order key: "x"`.
 Result<std::vector<ListColumn>> parse_columns(std::string_view text, std::string_view what = "order");
 
@@ -58,16 +58,17 @@ struct SortKey {
     std::string key;
     bool is_descending = false;
 };
-/// "ram,-uuid". Errors: as above.
+/// Reads "ram,-uuid". Errors: as above.
 Result<std::vector<SortKey>> parse_sort_keys(std::string_view text);
 void sort_machines(std::vector<json::Node>& machines, std::span<SortKey const> keys);
 
-/// The text of a part of a machine; empty: it is not there.
+/// The text of a part of a machine; empty when it is missing.
 std::string text_at(json::Node const& machine, std::string_view key);
 
 /// A table with a header line, if that is wanted. Nothing in it moves a terminal's cursor.
 std::string table_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header);
-/// Values with ":" between. "\" and ":" in a value have a "\" before them, a line feed is "\n".
+/// Values separated by ":". In a value, "\" and ":" are preceded by "\", and a line feed becomes "
+/// ".
 std::string parsable_text(std::span<json::Node const> machines, std::span<ListColumn const> columns,
                           bool with_header = false);
 
@@ -77,11 +78,12 @@ std::string pretty(json::Node const& node);
 /// Only these parts of a machine, as an object.
 json::Node selection(json::Node const& machine, std::span<ListColumn const> columns);
 
-/// What standard error gets of an error: for people its text and its details, made harmless, because machines choose
-/// names of files, and the sender of a machine chooses what is wrong with it; for programs one JSON object.
+/// The text of an error for standard error. For people it has the error and its details, made harmless, because
+/// machines choose names of files, and the sender of a machine chooses what is wrong with it. For programs it is one
+/// JSON object.
 std::string error_text(Error const& error, bool as_json);
 
-/// `text` without control characters and without what may confuse a terminal: each becomes "?".
+/// Replaces each control character in `text`, and whatever else may confuse a terminal, by "?".
 std::string harmless(std::string_view text);
 
 }  // namespace triton::machine

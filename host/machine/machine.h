@@ -10,7 +10,7 @@
 
 namespace triton::machine {
 
-/// A network interface of a machine, as its owner asks for it.
+/// A network interface of a machine, as requested by the owner.
 struct Nic {
     std::string mac = {};  ///< "02:08:20:0a:0b:0c"
     std::optional<std::string> interface = {};
@@ -37,7 +37,7 @@ struct Nic {
     std::optional<std::string> vrrp_primary_ip = {};
 };
 
-/// A directory of the host that a machine sees.
+/// A directory of the host that is visible in a machine.
 struct Filesystem {
     std::string type = {};
     std::string source = {};
@@ -46,9 +46,9 @@ struct Filesystem {
     std::vector<std::string> options = {};
 };
 
-/// How far the provisioning of a machine has come, as its file says it: that outlives a reboot.
+/// How far the provisioning of a machine has come, according to its file, which outlives a reboot.
 enum class Phase : std::uint8_t {
-    configuring,  ///< its parts are being made; `vmadm recover` takes them away
+    configuring,  ///< its parts are being made; `vmadm recover` removes them
     configured,   ///< complete except for install(): made with `create_only`
     installed,    ///< creation is complete
     failed,       ///< something could not be undone, see `failure`
@@ -63,8 +63,8 @@ struct Snapshot {
     std::optional<std::int64_t> size = {};
 };
 
-/// A machine: what its owner asked for, what we have added, and what is seen of it. The table in properties.h tells
-/// what each member means, who may set it and where it is kept. Memory is in MiB, the quota in GiB.
+/// A machine: what its owner asked for, what we have added, and what we see of it. The table in properties.h tells what
+/// each member means, who may set it and where it is kept. Memory is in MiB, the quota in GiB.
 struct Machine {
     Uuid uuid = {};
     std::int64_t v = 1;
@@ -123,16 +123,16 @@ struct Machine {
     json::Object routes = {};
     std::optional<json::Object> launch = {};
 
-    // of the host's own, in the machine's file
+    // only for the host, in the machine's file
     Phase phase = Phase::configuring;
     std::optional<std::string> failure = {};
     std::optional<std::int64_t> first_uid = {};  ///< of its 65,536 host uids
 
-    // only asked of create
+    // only for create
     bool nowait = false;
     bool create_only = false;
 
-    // seen, never set
+    // observed, never set
     State state = State::provisioning;
     std::optional<std::int64_t> pid = {};
     std::optional<std::string> boot_timestamp = {};

@@ -123,7 +123,7 @@ Result<StreamHead> StreamReader::head() {
 
 Result<> StreamReader::content(int to) {
     std::vector<char> buffer(most_piece);
-    bool is_read = true;  // the reader of the pipe stops where the tree ends, or when it fails
+    bool is_read = true;  // the reader stops where the tree ends, or when it fails
     std::size_t left = most_behind;
     for (;;) {
         std::uint32_t const size = TRY(read_count());

@@ -11,22 +11,22 @@
 
 namespace triton::machine {
 
-/// A machine as a stream of bytes; docs/host/machine-stream.md has the format. What it says is checked when it arrives:
-/// its writer decides the content of one machine, and nothing else.
+/// A machine as a stream of bytes; docs/host/machine-stream.md has the format. The reader checks everything: the writer
+/// decides the content of one machine, and nothing else.
 
 /// The head before the machine's tree.
 struct StreamHead {
     std::string storage;  ///< which pools can read the tree: "zfs", or "tree": all others
-    std::string payload;  ///< JSON: that of `vmadm create`, with the uuid
+    std::string payload;  ///< JSON: the payload of `vmadm create`, with the uuid
 };
 
-/// Writes such a stream. `to` is borrowed.
+/// Writes a stream. `to` is borrowed.
 class StreamWriter {
 public:
     explicit StreamWriter(int to) : to_(to) {}
     /// Errors: those of write(2); `invalid` for a machine of more than 16 MiB of properties.
     Result<> head(StreamHead const& head);
-    /// Hands on what comes from a file until its end, as a part of the stream, and ends the stream.
+    /// Passes on everything from a file as a part of the stream, and ends the stream.
     Result<> content(int from);
 
 private:
@@ -36,15 +36,15 @@ private:
     files::Sha256 digest_{};
 };
 
-/// Reads one. `from` is borrowed; it may be a pipe, a socket or a file.
+/// Reads a stream. `from` is borrowed; it may be a pipe, a socket or a file.
 class StreamReader {
 public:
     explicit StreamReader(int from) : from_(from) {}
     /// Errors: `corrupt`: "receive a VM: this is not a stream of vmadm send", a head that is malformed or larger than
-    /// 16 MiB, a stream that ends early; `unsupported` another version; those of read(2).
+    /// 16 MiB, a stream that ends early; `unsupported`: another version; those of read(2).
     Result<StreamHead> head();
-    /// Hands the content on to a pipe, and reads to the end of the stream, whose digest must fit. That the pipe's
-    /// reader stops before is fine when the end is near. Errors: `corrupt`; those of read(2) and write(2).
+    /// Passes the content on to a pipe, and reads to the end of the stream, whose digest must match. The pipe's reader
+    /// may stop shortly before the end. Errors: `corrupt`; those of read(2) and write(2).
     Result<> content(int to);
 
 private:

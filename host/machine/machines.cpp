@@ -34,9 +34,9 @@ constexpr std::int64_t end_of_uids = 2147352576;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
 constexpr std::size_t longest_snapshot_name = 64;
 constexpr std::string_view group = "machines";
-constexpr std::string_view incoming_group = "incoming";  // what takes the place of a machine's tree
+constexpr std::string_view incoming_group = "incoming";  // of the tree that will replace a machine's
 
-/// What is in the tree of a machine beside its root directory.
+/// A file in the tree of a machine, next to its root directory.
 struct ConfigFile {
     std::string_view name;
     Place place;
@@ -58,7 +58,7 @@ std::string place_text(Machine const& machine, Place place) {
     return std::move(out).text() + "\n";
 }
 
-/// The value of launch, without its name around it: that is what triton-launch reads.
+/// The value of launch, without its name: that is what triton-launch reads.
 std::string launch_text(Machine const& machine) {
     json::Writer out;
     out.value(*machine.launch);
@@ -103,34 +103,34 @@ State state_of(Phase phase, UnitStatus::Activity activity) {
 
 bool is_hidden_kind(ErrorKind kind) { return kind == ErrorKind::not_found; }
 
-/// Success when what was to be removed is not there.
+/// Turns the failure to remove something that does not exist into success.
 Result<> unless_missing(Result<> result) {
     if (!result && is_hidden_kind(result.error().kind)) return {};
     return result;
 }
 
-/// Where files of machines are replaced, hence where a command that is killed leaves a half one.
+/// The directories where files of machines are replaced, and where a killed command may leave temporary ones.
 std::array<std::string, 4> directories_of_files(Layout const& layout) {
     return {layout.machines(), layout.archive(), layout.state() + "/journal", layout.nspawn()};
 }
 
-/// The machine that such a half file is of: ".<uuid>.json.<random>.tmp"
+/// The machine that such a temporary file belongs to: ".<uuid>.json.<random>.tmp"
 std::optional<Uuid> owner_of_half_file(std::string_view name) {
     constexpr std::size_t uuid_length = 36;
     if (!name.starts_with(".") || !name.ends_with(".tmp") || name.size() < 1 + uuid_length) return std::nullopt;
     return Uuid::parse(name.substr(1, uuid_length));
 }
 
-/// By whoever has locked the machine: nobody writes them any more.
+/// Removes a machine's temporary files. The caller has locked the machine, so nobody is still writing them.
 void forget_half_files(Layout const& layout, Uuid const& uuid) {
     for (std::string const& directory : directories_of_files(layout)) {
-        std::error_code ignored;  // what is not there need not go
+        std::error_code ignored;  // a missing directory has no such files
         for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
             if (owner_of_half_file(entry.path().filename().string()) == uuid) (void)::unlink(entry.path().c_str());
     }
 }
 
-/// Takes the lock file along when the machine turns out not to be there, or is gone: before the lock is given back.
+/// Removes the lock file, before the lock is given back, when the machine does not exist or is gone.
 class LockFile {
 public:
     LockFile(Store const& store, Uuid const& uuid) : store_(store), uuid_(uuid) {}
@@ -147,10 +147,10 @@ private:
     Uuid uuid_;
 };
 
-/// What commands have left that were killed before their first mark, or while they wrote a file.
+/// Removes what is left of commands that were killed before their first mark, or while they wrote a file.
 void forget_strays(Store const& store) {
     std::set<Uuid> owners;
-    std::error_code ignored;  // where there is no such directory there is nothing to forget
+    std::error_code ignored;  // without the directory there is nothing to remove
     for (auto const& entry : std::filesystem::directory_iterator(store.layout().state() + "/locks", ignored)) {
         auto const uuid = Uuid::parse(entry.path().filename().string());
         if (uuid && !store.exists(*uuid)) owners.insert(*uuid);
@@ -174,7 +174,7 @@ Result<> link_to(std::string const& target, std::string const& path) {
     struct stat status{};
     if (::lstat(path.c_str(), &status) == 0 && !S_ISLNK(status.st_mode))
         return fail(ErrorKind::exists, path + " exists already, and is not a link made by vmadm");
-    (void)::unlink(temporary.c_str());  // what a killed command has left
+    (void)::unlink(temporary.c_str());  // left by a command that was killed
     if (::symlink(target.c_str(), temporary.c_str()) != 0) return fail(errno, "make the link " + temporary);
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(errno, "make the link " + path);
     return {};
@@ -197,7 +197,7 @@ Result<storage::SnapshotName> snapshot_name(std::string_view name) {
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid) {
     if (!status.is_down()) return;
     auto const exit = store.last_exit(uuid);
-    // What systemd has of the same exit is a little older, and would seem to change when systemd forgets it.
+    // systemd's record of the same exit is a little older, and would seem to change when systemd forgets it.
     if (!exit || exit->ended_at < status.ended_at) return;
     status.ended_at = exit->ended_at;
     status.exit_status = exit->exit_status;
@@ -332,7 +332,7 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
         TRY(replace_file(config + std::string(file.name), place_text(machine, file.place), file.mode));
     std::string const launch = config + "launch/" + std::string(launch_file_name);
     if (!machine.launch) return remove_file(launch);
-    // readable by all: inside the machine's user namespace it belongs to nobody
+    // readable by all, because inside the machine's user namespace nobody owns it
     return replace_file(launch, launch_text(machine), 0644);
 }
 
@@ -363,7 +363,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
             loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
     }
     for (BrokenFile& broken : loaded.broken) {
-        // What an earlier boot has left must not start it. Where it runs, nothing is taken from it.
+        // What an earlier boot has left must not start the machine. If it runs, nothing is taken from it.
         if (auto const uuid = Uuid::parse(broken.name)) {
             auto const own = store_.lock(*uuid, "prepare", std::chrono::milliseconds(0));
             auto const status = parts_.units.status(*uuid);
@@ -378,7 +378,7 @@ Result<> Machines::prepare_one(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "prepare"));
     LockFile const lock_file(store_, uuid);
     Machine const machine = TRY(load(uuid));
-    // Without its tree it would get the configuration of a machine without a launch configuration.
+    // Without its tree it would look like a machine that has no launch configuration.
     if (!TRY(parts_.pool.exists(tree_of(uuid))))
         return fail(ErrorKind::not_found, "the pool does not have its tree " + tree_of(uuid).text());
     return derive(machine);
@@ -389,7 +389,7 @@ Result<> Machines::underive(Uuid const& uuid) {
     for (char const* const kind : {".nspawn", ".environment"})
         TRY(remove_file(store_.layout().nspawn() + "/" + uuid.text() + kind));
     std::string const link = store_.layout().links() + "/" + uuid.text();
-    // nspawn keeps a lock file for each image beside it
+    // nspawn keeps a lock file next to each image
     (void)::unlink((store_.layout().links() + "/.#" + uuid.text() + ".lck").c_str());
     (void)::unlink((link + ".new").c_str());
     (void)::rmdir((store_.layout().nspawn() + "/propagate/" + uuid.text()).c_str());  // and this directory
@@ -420,7 +420,8 @@ Result<> Machines::set_quota(Machine const& machine, bool is_told) {
 
 Result<> Machines::destroy_tree(Uuid const& uuid) { return unless_missing(parts_.pool.destroy(tree_of(uuid))); }
 
-/// The image is another's work, and what we keep beside its root is ours: a link there would lead us elsewhere.
+/// Removes config/ from a tree made of an image. Others have made the image, but config/ is ours: a link there would
+/// lead us elsewhere.
 Result<> Machines::forget_config(storage::TreeName const& tree) {
     UniqueFd const directory = TRY(parts_.pool.open(tree));
     return storage::remove_tree(directory.get(), "config");
@@ -431,7 +432,7 @@ Result<std::int64_t> Machines::free_uids() {
     auto const loaded = TRY(store_.load_all());
     for (Machine const& machine : loaded.machines)
         taken.push_back(machine.first_uid.value_or(0));
-    for (BrokenFile const& broken : loaded.broken)  // it may run, with its uids
+    for (BrokenFile const& broken : loaded.broken)  // such a machine may run, with its uids
         taken.push_back(store_.uids_of_broken(broken.name).value_or(0));
     for (std::int64_t first = first_of_uids; first < end_of_uids; first += uids_of_machine)
         if (std::ranges::find(taken, first) == taken.end()) return first;
@@ -532,7 +533,7 @@ Operation Machines::installation(Machine const& machine) {
     return operation;
 }
 
-/// What cannot be read any more cannot be kept: such a machine is to go, too.
+/// Archives a machine that asks for it. One that cannot be read cannot be archived, and may go without.
 Result<> Machines::archive(Uuid const& uuid) {
     auto const machine = load(uuid);
     if (!machine || machine->archive_on_delete != std::optional(true)) return {};
@@ -542,7 +543,7 @@ Result<> Machines::archive(Uuid const& uuid) {
 Operation Machines::deletion(Uuid const& uuid) {
     Operation operation{.name = "delete", .after_kill = Outcome::finished};
     auto const machine = store_.load(uuid);
-    // A machine that was never installed can go while systemd does not answer.
+    // A machine that was never installed can be deleted even if systemd does not answer.
     bool const has_unit = !machine || machine->phase != Phase::configured;
     auto const of_unit = [has_unit](std::function<Result<>()> run) {
         return has_unit ? std::move(run) : std::function<Result<>()>([] { return Result<>(); });
@@ -556,7 +557,7 @@ Operation Machines::deletion(Uuid const& uuid) {
         {.name = "configuration for systemd", .run = [this, uuid] { return underive(uuid); }},
         {.name = "tree",
          .run = [this, uuid]() -> Result<> {
-             // a reprovision that was interrupted has left the second one
+             // left by an interrupted reprovision
              TRY(unless_missing(
                  parts_.pool.destroy(*storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text()))));
              return destroy_tree(uuid);
@@ -598,8 +599,8 @@ Operation Machines::change(Machine const& machine) {
     return operation;
 }
 
-/// The machine as it is to be: with the new image. Its tree is made beside the old one, so that until the swap nothing
-/// is lost.
+/// Gives the machine its new image, as `machine` describes it. The new tree is made next to the old one, so nothing is
+/// lost before the swap.
 Operation Machines::reprovisioning(Machine const& machine) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
@@ -629,7 +630,7 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
         {.name = "swap",
          .run = [this, uuid, incoming]() -> Result<> {
-             if (!TRY(parts_.pool.exists(incoming))) return {};  // it has been done
+             if (!TRY(parts_.pool.exists(incoming))) return {};  // done before the command was killed
              TRY(destroy_tree(uuid));
              return parts_.pool.rename(incoming, tree_of(uuid));
          }},
@@ -647,7 +648,7 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
-    // Until then the machine is what it was.
+    // Before the swap, the machine is unchanged.
     auto const swap = std::ranges::find(operation.steps, "swap", &Step::name);
     operation.undone_before = static_cast<std::size_t>(swap - operation.steps.begin());
     return operation;
@@ -711,7 +712,7 @@ Result<> Machines::create(Creation const& creation_of) {
 
 namespace {
 
-/// The lock is held until the first step, which saves the machine, is done.
+/// Holds the shared lock until the first step, which saves the machine, is done.
 void until_saved(Operation& operation, std::optional<MachineLock>& shared) {
     Step& first = operation.steps.front();
     first.run = [&shared, save = first.run]() -> Result<> {
@@ -721,7 +722,7 @@ void until_saved(Operation& operation, std::optional<MachineLock>& shared) {
     };
 }
 
-/// What is saved must be read again, also from the journal, where it is text in text.
+/// Checks that what is saved can be read again, even from the journal, where it is a text inside a text.
 Result<> check_readable(Machine const& machine) {
     std::string const what = "the properties of VM " + machine.uuid.text();
     std::string const text = whole_text(machine);
@@ -743,7 +744,7 @@ Result<> Machines::add(Machine machine, std::string_view command,
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
-    // uids and addresses are looked for and taken by one command at a time: until the file of the machine is there
+    // one command at a time looks for uids and addresses and takes them, until the machine's file exists
     std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));
     machine.first_uid = TRY(free_uids());
@@ -795,16 +796,16 @@ Result<> Machines::destroy(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "delete"));
     LockFile const lock_file(store_, uuid);
     auto const mark = store_.mark(uuid);
-    // of a mark that is garbage nobody can tell what was done; it is to go, too
+    // a corrupt mark does not tell what was done, and must not prevent the deletion
     if (!mark && mark.error().kind != ErrorKind::corrupt) return std::unexpected(mark.error());
     if (!store_.exists(uuid) && mark && !*mark) return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
-    // of a machine whose file is garbage nobody can tell; it is to go
+    // a corrupt file does not tell whether the machine is indestructible, and must not prevent the deletion
     auto const machine = store_.load(uuid);
     if (machine && machine->indestructible_zoneroot == std::optional(true))
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot delete");
     if (machine && machine->indestructible_delegated == std::optional(true))
         return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
-    // the machine's file says only afterwards that it has a unit
+    // only then does the machine's file say that it has a unit
     if (mark && *mark && (*mark)->operation == "install") TRY(finish_interrupted(uuid));
     return perform_marked(uuid, deletion(uuid));
 }
@@ -925,7 +926,7 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     TRY(perform_marked(uuid, rollback(uuid, snapshot)));
     if (!was_running) return {};
     Machine const machine = TRY(load(uuid));
-    TRY(derive(machine));  // config/ came back with the content
+    TRY(derive(machine));  // config/ has come back with the content
     TRY(parts_.units.reset(uuid));
     return parts_.units.start(uuid, start_limit);
 }
@@ -940,7 +941,7 @@ Result<> Machines::recover_marked(Uuid const& uuid) {
 
 Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
     std::vector<std::string> done;
-    Result<> result;  // the first error: what belongs to others is recovered all the same
+    Result<> result;  // the first error; the other machines are recovered all the same
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
     telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
@@ -950,7 +951,7 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
     }
     TRY(result);
     forget_strays(store_);
-    // A clone that was killed takes its room until then; deletions may be what is waited for.
+    // Until then a killed clone takes up room, which deletions may be waiting for.
     if (!uuid) (void)TRY(parts_.pool.recover());
     for (Machine& machine : TRY(store_.load_all()).machines) {
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
@@ -965,7 +966,7 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
         if (!owner || (uuid && *owner != *uuid) || store_.exists(*owner)) continue;
         if (!uuid) {
-            // Were the machines' files on a disk that is not mounted, all trees would look like this.
+            // If the disk with the machines' files were not mounted, all trees would look like this.
             done.push_back("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() +
                            " removes it");
             continue;

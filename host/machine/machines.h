@@ -17,7 +17,7 @@
 
 namespace triton::machine {
 
-/// What Machines works with; all borrowed.
+/// What Machines works with; everything is borrowed.
 struct HostParts {
     storage::Pool& pool;
     Images& images;
@@ -26,7 +26,7 @@ struct HostParts {
     std::function<std::int64_t()> now;             ///< microseconds since 1970
     Progress progress = {};                        ///< of long work
     std::function<void(std::string)> notice = {};  ///< a sentence that the user should read
-    Networks* networks = nullptr;                  ///< none: NICs are kept, and nothing is made of them
+    Networks* networks = nullptr;                  ///< none: NICs are kept, but not made
 };
 
 struct StopOptions {
@@ -39,10 +39,10 @@ struct StopOptions {
 ///     no state -> configured -> installed -> running
 ///
 /// A machine is configured when its file and its tree exist, installed when what systemd needs has been made from them,
-/// running when its PID 1 is. create() goes from no state to installed, or running; destroy() goes back. Every change
-/// is made of steps (steps.h): a command that is killed leaves a mark, and the next command on that machine, or
+/// and running when its PID 1 is. create() goes from no state to installed or running; destroy() goes back. Every
+/// change consists of steps (steps.h). A command that is killed leaves a mark, and the next command on that machine, or
 /// recover(), finishes or undoes it. The files for systemd are derived: they are made again at each start, and a
-/// machine that runs does not notice.
+/// running machine does not notice that.
 class Machines {
 public:
     Machines(Layout layout, HostParts parts)
@@ -54,43 +54,44 @@ public:
         std::vector<Machine> machines;
         std::vector<BrokenFile> broken;
     };
-    /// All of them, with what is seen of them. Without systemd their states are "stopped" or what their files say.
+    /// All machines with their present state. Without systemd that is "stopped", or what their files say.
     Result<Listed> list();
-    /// One, with its snapshots and what its launcher reports. Errors: `not_found`.
+    /// One machine, with its snapshots and its launcher's report. Errors: `not_found`.
     Result<Machine> get(Uuid const& uuid);
-    /// The parts of that, for whoever keeps the others: what its files say, without what systemd and the pool know.
+    /// The part of a machine that is in its files, without what systemd and the pool know, for callers that keep the
+    /// rest.
     /// Errors: `not_found`; corrupt.
     Result<Machine> read(Uuid const& uuid);
-    /// Its snapshots, the newest first. Errors: those of the pool.
+    /// The snapshots of a machine, newest first. Errors: those of the pool.
     Result<std::vector<Snapshot>> snapshots(Uuid const& uuid);
-    /// By uuid, by the beginning of one (at least four characters), or by alias.
-    /// Errors: `not_found`; `refused` when several have it.
+    /// Finds a machine by its uuid, the beginning of one (at least four characters), or its alias.
+    /// Errors: `not_found`; `refused` when several match.
     Result<Uuid> find(std::string_view name);
 
     /// Errors: `exists`: "VM with UUID <uuid> already exists"; `not_found` when there is no such image; `refused` for a
     /// conflict of NICs.
     Result<> create(Creation const& creation);
-    /// A machine with the content of another one: of one of its snapshots, or, without a name, as it is now. The two
-    /// have nothing in common afterwards. Errors: as create(); `not_found` snapshot.
+    /// Makes a machine with the content of another one: of one of its snapshots, or, without a name, of its present
+    /// state. The two are independent afterwards. Errors: as create(); `not_found` snapshot.
     Result<> clone(Uuid const& source, std::string_view snapshot, Creation const& creation);
-    /// The payload of such a copy, before anybody changes it: everything requested, except what only one machine can
-    /// have (uuid, alias, NICs, and names that are made of the uuid).
+    /// The payload for such a copy, before any changes: everything that was requested, except what only one machine can
+    /// have (uuid, alias, NICs, and names made from the uuid).
     Result<json::Object> payload_of_copy(Uuid const& source);
 
-    /// Writes a machine with its tree as it is now, without its snapshots, as a stream. `to` is borrowed.
+    /// Writes a machine as a stream, with its present tree but without its snapshots. `to` is borrowed.
     Result<> send(Uuid const& uuid, int to);
-    /// Makes a machine of the rest of a stream whose head has said `storage`; it is not started. Errors: as create(),
-    /// but that the image need not be there; `unsupported` when its tree is for another kind of pool; `corrupt`.
+    /// Makes a machine from the rest of a stream whose head has said `storage`; it is not started. Errors: as create(),
+    /// although the image may be missing; `unsupported` when its tree is for another kind of pool; `corrupt`.
     Result<> receive(StreamReader& stream, std::string_view storage, Creation const& creation);
 
-    /// The second half of a creation with `create_only`.
+    /// Does the second half of a creation with `create_only`.
     Result<> install(Uuid const& uuid);
-    /// `make` says what is to become of the machine as it is while nobody else can change it. Returns that.
+    /// Updates a machine as `make` says, while nobody else can change it. Returns that.
     /// Errors: those of `make`.
     Result<Update> update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make);
     Result<> destroy(Uuid const& uuid);
-    /// Replaces what the machine holds by a fresh clone of an image. Its properties, its metadata and its uids stay;
-    /// its snapshots go. If it was running it is started again. Errors: `not_found` image; `refused` when it is
+    /// Replaces the content of a machine by a fresh clone of an image. Its properties, metadata and uids stay; its
+    /// snapshots are removed. If it was running it is started again. Errors: `not_found` image; `refused` when it is
     /// indestructible.
     Result<> reprovision(Uuid const& uuid, Uuid const& image);
 
@@ -99,24 +100,24 @@ public:
     /// Returns whether it was running before.
     Result<bool> stop(Uuid const& uuid, StopOptions const& options);
     Result<> reboot(Uuid const& uuid, bool force);
-    /// Sends a signal to PID 1 of a machine.
+    /// Sends a signal to a machine's PID 1.
     Result<> kill(Uuid const& uuid, int signal);
 
     Result<> create_snapshot(Uuid const& uuid, std::string_view name);
     Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
     Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
 
-    /// Finishes or undoes what was interrupted, of one machine or of all, and names the trees that belong to no
-    /// machine; that of `uuid` is removed.
+    /// Finishes or undoes interrupted operations, for one machine or all. Reports trees without a machine, and removes
+    /// the one of `uuid`.
     /// Returns a sentence for each thing that it did.
     Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
 
-    /// Makes what systemd needs from the machine's properties: before each start, and at the boot of the host.
+    /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
 
-    /// For the boot of the host, whose /run is empty: finishes or undoes what was interrupted, and derives for all that
-    /// are installed. Returns those that could not be made ready, with the reasons: they will not start, the others are
-    /// ready all the same.
+    /// For the boot of the host, when /run is empty: finishes or undoes interrupted operations, and derives for all
+    /// installed machines. Returns those that could not be made ready, with the reasons. They will not start; all
+    /// others are ready.
     Result<std::vector<BrokenFile>> prepare();
 
     /// Refuses a launch configuration that the launcher refuses. Errors: `invalid`.
@@ -136,9 +137,9 @@ private:
     Result<> recover_marked(Uuid const& uuid);
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
-    /// Makes a machine by an operation; uids and addresses are looked for and taken by one command at a time.
+    /// Makes a machine by an operation. Only one command at a time looks for uids and addresses and takes them.
     Result<> add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make);
-    /// `name`: "create", "clone" or "receive". `tree`: how its tree is made.
+    /// `name`: "create", "clone" or "receive". `tree` makes the machine's tree.
     Operation creation(Machine const& machine, std::string_view name = "create", std::function<Result<>()> tree = {});
     Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);
     Operation cloning(Machine const& machine, Uuid const& source, std::string_view snapshot);
@@ -165,7 +166,7 @@ private:
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);
     Result<> apply_limits(Machine const& machine);
-    /// `is_told`: whether a pool that cannot have what is asked for is worth a notice.
+    /// `is_told`: whether to notify the user when the pool does not support the request.
     Result<> tune_tree(Machine const& machine, bool is_told);
     Result<> set_quota(Machine const& machine, bool is_told);
     Result<> archive(Uuid const& uuid);
@@ -182,16 +183,17 @@ private:
     HostParts parts_;
 };
 
-/// Adds to what systemd says of a machine that is down how it ended last, unless systemd knows of a later end.
+/// Adds the last exit of a machine that is down to its status, unless systemd knows of a later one.
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid);
 
-/// Adds what systemd says to what is read of a machine.
+/// Adds what systemd says to a machine.
 void observe(Machine& machine, UnitStatus const& status);
 
 /// The tree of a machine.
 storage::TreeName tree_of(Uuid const& uuid);
 
-/// How snapshots that people make are named in the pool: "vmsnap-<name>". Errors: invalid: "Invalid snapshot name".
+/// The name in the pool for a snapshot that a user has named: "vmsnap-<name>". Errors: invalid: "Invalid snapshot
+/// name".
 Result<storage::SnapshotName> snapshot_name(std::string_view name);
 
 }  // namespace triton::machine

@@ -9,14 +9,14 @@
 #include "host/machine/etc_file.h"
 #include "host/machine/machines.h"
 
-/// What Machines does about networks.
+/// The part of Machines that deals with networks.
 namespace triton::machine {
 
 namespace {
 
 std::string file_of(std::string const& directory, std::string_view name) { return directory + "/" + std::string(name); }
 
-/// All ports that a machine may have on the host: for its next start, and of the one before.
+/// All ports that a machine may have on the host: those of its next start, and those of the one before.
 Result<std::vector<network::Port>> all_ports(std::string const& directory) {
     auto ports = TRY(network::read_ports(file_of(directory, network::ports_name)));
     for (network::Port& port : TRY(network::read_ports(file_of(directory, network::raised_name))))
@@ -24,7 +24,7 @@ Result<std::vector<network::Port>> all_ports(std::string const& directory) {
     return ports;
 }
 
-/// What systemd-nspawn makes, as a line of its file.
+/// What systemd-nspawn is to make, as a line of its file.
 std::string systemd_link(network::Port const& port, network::Interface const& interface) {
     switch (port.tag.attachment) {
         case network::Attachment::bridge: return "VirtualEthernetExtra=" + port.host_link() + ":" + interface.name;
@@ -112,7 +112,8 @@ void Machines::write_resolvers(Machine const& machine, std::string const& tree) 
     if (!text.empty()) write_etc(tree, "resolv.conf", text);
 }
 
-/// A machine whose /etc leads elsewhere must not stop its owner's commands: it keeps what it has.
+/// Writes a file in /etc. A machine whose /etc leads elsewhere must not stop its owner's commands: it keeps what it
+/// has.
 void Machines::write_etc(std::string const& tree, std::string const& name, std::string_view text) {
     if (auto const written = write_etc_file(tree + "/root", name, text); !written)
         notice("note: " + name + ": " + written.error().text());

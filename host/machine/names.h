@@ -9,14 +9,15 @@
 
 namespace triton::machine {
 
-/// What a machine may be called by.
+/// The names of a machine.
 struct Names {
     Uuid uuid;
     std::string alias = {};  ///< empty: none
 };
 
-/// By uuid, which need not be among them, by the beginning of one (at least four characters), or by alias.
-/// Errors: `not_found`; `refused` when several have it, with their uuids.
+/// Finds a machine by its uuid, which need not be among them, by the beginning of one (at least four characters), or by
+/// its alias.
+/// Errors: `not_found`; `refused` when several match, with their uuids.
 Result<Uuid> find_name(std::string_view name, std::span<Names const> machines);
 
 }  // namespace triton::machine

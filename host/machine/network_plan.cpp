@@ -16,7 +16,7 @@ std::string text_of(Nic const& nic, std::size_t number) {
     return "nics[" + std::to_string(number) + "] (" + nic.mac + ")";
 }
 
-/// Those of a list that are addresses, and no words.
+/// Those texts of a list that are addresses, without words such as "dhcp".
 std::vector<netlink::Address> addresses_of(std::vector<std::string> const& texts) {
     std::vector<netlink::Address> addresses;
     for (std::string const& text : texts)
@@ -70,7 +70,7 @@ network::Interface interface_of(Nic const& nic, network::Port const& port) {
     return interface;
 }
 
-/// The NIC that "nics[1]" or "macs[02:..]" names.
+/// The NIC that "nics[1]" or "macs[02:..]" refers to.
 Nic const* find_nic(Machine const& machine, std::string_view gateway) {
     std::size_t const open = gateway.find('[');
     std::string_view const inside = gateway.substr(open + 1, gateway.size() - open - 2);
@@ -83,7 +83,7 @@ Nic const* find_nic(Machine const& machine, std::string_view gateway) {
     return found == machine.nics.end() ? nullptr : &*found;
 }
 
-/// Whether a NIC has an address in the network of that gateway.
+/// Whether a NIC has an address in the gateway's network.
 bool is_reached(Machine const& machine, std::string const& gateway) {
     auto const wanted = netlink::Address::parse(gateway);
     return wanted && std::ranges::any_of(machine.nics, [&wanted](Nic const& nic) {
@@ -96,7 +96,7 @@ Result<network::Route> route_of(Machine const& machine, json::Member const& memb
     network::Route route{.destination = member.key};
     std::string const& gateway = std::get<std::string>(member.node.value);  // checked: see route_faults()
     if (!gateway.ends_with("]")) {
-        // an address that a server gives comes too late: PID 1 finds its routes in place
+        // an address from a server would come too late: PID 1 finds its routes in place
         if (!is_reached(machine, gateway))
             return fail("routes: " + member.key + ": the gateway " + gateway + " is in no network of a NIC");
         route.gateway = gateway;
@@ -153,7 +153,7 @@ Result<NetworkPlan> network_plan(Machine const& machine, network::Tags const& ta
 std::vector<network::Port> guarded(std::vector<network::Port> raised, Machine const& machine) {
     std::erase_if(raised, [&machine](network::Port& port) {
         auto const nic = std::ranges::find(machine.nics, port.mac, &Nic::mac);
-        if (nic == machine.nics.end()) return true;  // it goes with the next start
+        if (nic == machine.nics.end()) return true;  // it takes effect with the next start
         network::Guard guard = guard_of(*nic);
         for (std::string const& text : port.addresses)
             if (auto const address = netlink::Address::parse(text)) guard.addresses.push_back(*address);

@@ -20,7 +20,7 @@ constexpr std::size_t most_client_ids = 20;
 
 bool is_dynamic(std::string_view ip) { return ip == "dhcp" || ip == "addrconf"; }
 
-/// The address and nothing else: without a prefix.
+/// Parses an address without a prefix.
 std::optional<Address> parse_host(std::string_view text) {
     if (text.find('/') != std::string_view::npos) return std::nullopt;
     return parse_address(text);
@@ -38,11 +38,11 @@ std::optional<Address> first_v4(Nic const& nic) {
     return std::nullopt;
 }
 
-/// `ip` and `netmask` of older payloads become the first of `ips`, and are made of it.
+/// Turns `ip` and `netmask` of older payloads into the first of `ips`, and makes them from it again.
 void normalise_addresses(Nic& nic) {
     if (nic.ips.empty() && nic.ip) {
         auto const prefix = nic.netmask ? prefix_of_netmask(*nic.netmask) : std::nullopt;
-        // one that is not a netmask stays as it is, to be refused with the address
+        // a text that is not a netmask stays unchanged, and is refused together with the address
         std::string const network = prefix ? std::to_string(*prefix) : nic.netmask.value_or("");
         nic.ips.push_back(is_dynamic(*nic.ip) || network.empty() ? *nic.ip : *nic.ip + "/" + network);
     }
@@ -57,7 +57,7 @@ void normalise_addresses(Nic& nic) {
     if (!nic.gateways.empty()) nic.gateway = nic.gateways.front();
 }
 
-/// Locally administered, as no maker's is. Source: IEEE 802, "U/L bit".
+/// A locally administered address, which no maker of hardware uses. Source: IEEE 802, "U/L bit".
 Result<std::string> random_mac() {
     std::string const bytes = TRY(random_bytes(5));
     std::string mac = "02";
@@ -69,7 +69,7 @@ Result<std::string> random_mac() {
     return mac;
 }
 
-/// The lowest of eth0, eth1 .. that is free.
+/// Gives the NIC the first name of eth0, eth1 .. that is free.
 void name_interface(Nic& nic, std::vector<Nic> const& nics) {
     for (std::size_t number = 0; number <= nics.size() && !nic.interface; ++number) {
         std::string const name = "eth" + std::to_string(number);
@@ -102,7 +102,7 @@ bool is_interface_name(std::string_view name) {
                                           c == '_' || c == '.' || c == '-';
                                }) &&
            name != "." && name != ".." && name != "lo" && name != "all" &&
-           name != "default";  // the kernel's settings have these two
+           name != "default";  // directories of the kernel's settings have these two names
 }
 
 void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
@@ -127,7 +127,7 @@ void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
         faults.push_back("More than 32 IPs cannot be associated with a NIC");
 }
 
-/// Zeros are nobody's, and an odd first byte is that of a group.
+/// Whether an address is of one host: not all zeros, and not that of a group, whose first byte is odd.
 bool is_of_one_host(std::string_view mac) {
     return mac != "00:00:00:00:00:00" && mac.size() > 1 && std::string_view("02468ace").find(mac[1]) != mac.npos;
 }
@@ -152,7 +152,7 @@ void check_rest(Nic const& nic, std::vector<std::string>& faults) {
     if (nic.vrrp_vrid && !nic.vrrp_primary_ip) faults.emplace_back("A NIC with .vrrp_vrid needs a .vrrp_primary_ip");
 }
 
-/// A virtual router speaks from the address of an interface that is not one itself.
+/// Checks virtual routers: each speaks from the address of an interface that is not a virtual router itself.
 void check_routers(std::vector<Nic> const& nics, std::vector<std::string>& faults) {
     std::set<std::string> hosts;
     for (Nic const& nic : nics) {
@@ -170,7 +170,7 @@ void check_routers(std::vector<Nic> const& nics, std::vector<std::string>& fault
     }
 }
 
-/// Adds `Cannot add multiple NICs with the same <what>: X` for each value that comes twice.
+/// Adds `Cannot add multiple NICs with the same <what>: X` for each value that is there twice.
 void check_twice(std::string_view what, std::vector<std::string> const& values, std::vector<std::string>& faults) {
     std::set<std::string_view> seen;
     for (std::string const& value : values) {
@@ -179,7 +179,7 @@ void check_twice(std::string_view what, std::vector<std::string> const& values, 
     }
 }
 
-/// What may be there only once in one network: the addresses, with the network that they are in.
+/// The values of a NIC that may exist only once in a network: the addresses, with the network that they are in.
 std::vector<std::string> places(Nic const& nic) {
     std::vector<std::string> places;
     for (std::string const& ip : nic.ips) {

@@ -10,7 +10,7 @@
 
 namespace triton::machine {
 
-/// What a network interface may have, for reading, writing, filters and the reference page.
+/// The keys of a network interface, for reading, writing, filters and the reference page.
 std::span<Row<Nic> const> table(json::TableOf<Nic, json::Reading>);
 inline constexpr json::Shape nic_shape = json::object_shape("nic");
 
@@ -22,7 +22,8 @@ inline constexpr json::Shape snapshot_shape = json::object_shape("snapshot");
 
 enum class Family : std::uint8_t { v4, v6 };
 
-/// "192.168.0.7/24": an address with the length of its network's prefix; without a slash that of the whole address.
+/// An address with the length of its network's prefix: "192.168.0.7/24"; without a slash it is that of the whole
+/// address.
 struct Address {
     std::string text = {};  ///< as inet_ntop(3) writes it, without the prefix
     Family family = Family::v4;
@@ -36,18 +37,18 @@ std::optional<Address> parse_address(std::string_view text);
 std::optional<int> prefix_of_netmask(std::string_view netmask);
 std::string netmask_of_prefix(int prefix);
 
-/// Brings the network interfaces of a machine into one form: each has `ips` and, for those who look for them, `ip` and
-/// `netmask` of the first IPv4 address; `gateways` and `gateway`; a name that no other has; one of them is primary.
-/// Those without a MAC get one. Errors: those of getrandom(2).
+/// Normalises the network interfaces of a machine. Each gets `ips`, with `ip` and `netmask` of the first IPv4 address
+/// for those who expect them; `gateways` and `gateway`; and a unique name. One is primary. Those without a MAC get one.
+/// Errors: those of getrandom(2).
 Result<> normalise_nics(std::vector<Nic>& nics);
 
-/// What is wrong with them, in the words that users of vmadm know; empty: nothing.
+/// What is wrong with the interfaces, in words that users of vmadm know; empty: nothing.
 std::vector<std::string> nic_faults(std::vector<Nic> const& nics);
 
-/// The same of a machine's routes: destination -> gateway.
+/// Likewise for a machine's routes: destination -> gateway.
 std::vector<std::string> route_faults(json::Object const& routes);
 
-/// Whether two machines cannot both have what they have: one MAC, or one address in one network.
+/// Whether two machines have something that only one can have: a MAC, or an address in a network.
 bool conflict(std::vector<Nic> const& ours, std::vector<Nic> const& theirs);
 inline constexpr std::string_view conflict_text =
     "Conflict detected with another vm, please check the MAC, IP, and VRID";

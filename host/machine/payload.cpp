@@ -26,7 +26,7 @@ json::Member const* find(json::Object const& object, std::string_view key) {
     return member == object.end() ? nullptr : &*member;
 }
 
-/// null and "" clear a property.
+/// Whether a value clears its property: null and "" do.
 bool clears(json::Node const& node) {
     auto const* const text = node.get<std::string>();
     return node.get<json::Null>() || (text && text->empty());
@@ -77,7 +77,7 @@ std::string unknown_key(std::string_view key) {
     return "unknown property " + json::quoted(key) + json::suggestion(key, known);
 }
 
-/// A key that comes twice is a mistake of whoever wrote the payload: which one was meant?
+/// Refuses keys that are given twice: nobody can know which value was meant.
 void check_twice(json::Object const& payload, Reader& reader) {
     for (std::size_t i = 0; i < payload.size(); ++i) {
         bool const is_again = std::any_of(payload.begin(), payload.begin() + static_cast<std::ptrdiff_t>(i),
@@ -103,7 +103,7 @@ void read_keys_of_creation(json::Object const& payload, Machine& machine, Reader
         else if (!property)
             reader.ignore(unknown_key(member.key));
         else if (property->name == "ram")
-            continue;  // see read_ram()
+            continue;  // handled by read_ram()
         else if (!property->is_settable())
             reader.ignore(member.key + " is not for payloads");
         else if (!clears(member.node))
@@ -111,7 +111,7 @@ void read_keys_of_creation(json::Object const& payload, Machine& machine, Reader
     }
 }
 
-/// `ram` is max_physical_memory, unless that is given too. Returns whether memory was given.
+/// Reads `ram`, which means max_physical_memory unless that is given, too.
 void read_ram(json::Object const& payload, Machine& machine, Reader& reader) {
     json::Member const* const ram = find(payload, "ram");
     if (!ram || find(payload, "max_physical_memory") || clears(ram->node)) return;
@@ -148,7 +148,7 @@ void fill_in(Machine& machine) {
     give(machine.zfs_io_priority, 100);
 }
 
-/// Brings a value within its bound and says so.
+/// Brings a value within its bounds, and reports that.
 void clamp(std::string_view name, std::optional<std::int64_t>& value, std::int64_t lowest, std::int64_t highest,
            std::vector<std::string>& notices) {
     if (!value || (*value >= lowest && *value <= highest)) return;
@@ -159,7 +159,7 @@ void clamp(std::string_view name, std::optional<std::int64_t>& value, std::int64
     value = clamped;
 }
 
-/// What the sizes of memory demand of each other.
+/// Makes the sizes of memory fit each other.
 void couple(Machine& machine, std::vector<std::string>& notices) {
     std::int64_t const memory = machine.max_physical_memory.value_or(256);
     clamp("max_swap", machine.max_swap, std::max(memory, least_swap), INT64_MAX, notices);
@@ -172,7 +172,7 @@ void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reade
     for (std::size_t i = 0; i < filesystems.size(); ++i) {
         Filesystem const& filesystem = filesystems[i];
         std::string const at = "filesystems[" + std::to_string(i) + "].";
-        if (filesystem.type.empty() || filesystem.target.empty()) continue;  // its reader has told that
+        if (filesystem.type.empty() || filesystem.target.empty()) continue;  // its reader has reported that
         if (std::ranges::find(types, filesystem.type) == types.end())
             reader.bad_value("filesystems",
                              at + "type: unknown type " + json::quoted(filesystem.type) + " (known: lofs, bind)");
@@ -199,7 +199,7 @@ void check_whole(Machine& machine, Reader& reader) {
 
 // --- updates ---
 
-/// set_tags, remove_tags, add_nics ..: what a verb does to which property.
+/// What a verb does to which property: set_tags, remove_tags, add_nics ..
 struct Verb {
     enum class What : std::uint8_t { set, add, update, remove };
     What what;
@@ -227,7 +227,7 @@ std::optional<Verb> find_verb(std::string_view key) {
     return std::nullopt;
 }
 
-/// The value of a property as a node, to be changed and read again.
+/// The value of a property as a node, which is changed and read again.
 json::Node node_of(Property const& property, Machine const& machine) {
     json::ProblemList problems(1);
     std::string const text = value_text(property, machine);
@@ -236,7 +236,7 @@ json::Node node_of(Property const& property, Machine const& machine) {
     return node ? std::move(*node) : json::Node{};
 }
 
-/// The texts of a list of keys, or nothing and a fault. A key of tags may have any characters.
+/// The texts of a list of keys; without one a fault is added. Keys of tags may have any characters.
 std::optional<std::vector<std::string>> keys_of(std::string_view name, json::Node const& node, Reader& reader) {
     std::vector<std::string> texts;
     auto const* const array = node.get<json::Array>();
@@ -277,7 +277,7 @@ void apply_to_keys(Verb const& verb, json::Member const& given, Machine& machine
     reader.read(*verb.property, node, machine);
 }
 
-/// How a member that names an object is compared: MACs have several spellings.
+/// How a member that names an object is compared: a MAC can be spelled in several ways.
 std::string canonical_key(std::string const& text) { return canonical_mac(text).value_or(text); }
 
 std::string const* key_of(json::Node const& node, std::string_view key) {
@@ -294,7 +294,7 @@ json::Node* find_object(json::Array& list, std::string_view key, std::string con
     return nullptr;
 }
 
-/// What makes the derived forms stale: a new `ips` is not to be overruled by an old `ip`.
+/// Removes derived values that are out of date: an old `ip` must not override a new `ips`.
 void forget_derived(json::Object& object, json::Object const& given) {
     auto const forget = [&](std::string_view changed, std::initializer_list<std::string_view> derived) {
         if (!find(given, changed)) return;
@@ -331,7 +331,7 @@ void update_object(Verb const& verb, std::string_view name, json::Node const& gi
     }
 }
 
-/// A new primary interface takes that from the old one.
+/// When a new interface is primary, the old one no longer is.
 void move_primary(json::Array& list, json::Array const& given) {
     bool const takes = std::ranges::any_of(given, [](json::Node const& node) {
         auto const* const object = node.get<json::Object>();
@@ -389,8 +389,8 @@ void read_key_of_update(json::Member const& member, Machine& machine, Reader& re
     reader.read(*property, member.node, machine);
 }
 
-/// What follows the size of memory when nobody says otherwise: the distance of the locked memory and of the swap, and
-/// the ratio of the tmpfs. A swap that sat on its floor is tied to the memory again.
+/// Lets other values follow the size of memory unless they are given: the distance of locked memory and swap, and the
+/// ratio of tmpfs. A swap that was at its minimum is tied to the memory again.
 void follow_memory(Machine const& before, json::Object const& payload, Machine& machine) {
     if (!before.max_physical_memory || machine.max_physical_memory == before.max_physical_memory) return;
     give(machine.max_physical_memory, 256);
@@ -507,7 +507,7 @@ void add_member(json::Object& object, std::string_view key, json::Node node) {
 
 json::Node text_node(std::string_view text) { return json::Node{std::string(text)}; }
 
-/// The keys that a verb speaks of; what is not such a key is told when the update is read.
+/// The keys that a verb names. Other values are reported when the update is read.
 std::vector<std::string> keys_of_verb(Verb const& verb, json::Node const& node) {
     if (verb.what == Verb::What::remove) {
         Faults unused;
@@ -521,7 +521,7 @@ std::vector<std::string> keys_of_verb(Verb const& verb, json::Node const& node) 
     return keys;
 }
 
-/// An object of a list, or the value of a key: valid, and nothing more. Nothing: there cannot be such a one.
+/// A minimal valid object of a list, or value of a key. Nothing: none can exist.
 std::optional<json::Node> stand_in_for(Property const& property, std::string const& key) {
     if (property.name == "nics") {
         if (!canonical_mac(key)) return std::nullopt;
@@ -563,7 +563,7 @@ std::vector<std::string> Update::at_start() const {
     std::vector<std::string> names;
     for (Change const& change : changes) {
         Property const* const property = find_property(change.property);
-        // who is PID 1 is decided when it starts
+        // only a start decides which program is PID 1
         bool const is_other_init = change.property == "launch" && (change.before.empty() || change.after.empty());
         if (is_other_init || (property && property->rules.takes == Takes::at_start)) names.push_back(change.property);
     }

@@ -13,18 +13,18 @@
 
 namespace triton::machine {
 
-/// What is wrong with a payload, in the lists that `vmadm validate` prints, and in sentences.
+/// The faults of a payload, in the lists that `vmadm validate` prints, and as sentences.
 struct Faults {
-    std::optional<std::string> bad_brand = {};  ///< alone: without the brand nothing else can be judged
+    std::optional<std::string> bad_brand = {};  ///< alone: without a valid brand nothing else can be judged
     std::vector<std::string> bad_values = {};
     std::vector<std::string> bad_properties = {};
     std::vector<std::string> missing_properties = {};
     std::vector<std::string> reasons = {};  ///< a sentence for each
 
     [[nodiscard]] bool is_empty() const { return reasons.empty(); }
-    /// {"bad_values":["ram"],"reasons":["ram: expected an integer, found \"much\""]}
+    /// Returns {"bad_values":["ram"],"reasons":["ram: expected an integer, found \"much\""]}, for example.
     [[nodiscard]] std::string json() const;
-    /// The first reason, and the others as details. `attempted`: "create VM".
+    /// An error of the first reason, with the others as details. `attempted`: "create VM".
     [[nodiscard]] Error error(std::string_view attempted) const;
 };
 
@@ -34,17 +34,17 @@ using Checked = std::expected<T, Faults>;
 /// Reads the text of a payload: one JSON object. Errors: invalid, "Invalid JSON payload: ...".
 Result<json::Object> read_payload(std::string_view text);
 
-/// What create() makes of a payload.
+/// The result of reading a payload for create().
 struct Creation {
     Machine machine;
-    std::vector<std::string> ignored = {};  ///< keys that mean nothing to us
+    std::vector<std::string> ignored = {};  ///< keys that we do not know
     std::vector<std::string> notices = {};  ///< values that were changed, and why
 };
 
-/// Reads and checks the payload of a new machine and adds what it leaves out. `now`: microseconds since 1970.
+/// Reads and checks the payload of a new machine, and adds what is missing. `now`: microseconds since 1970.
 Checked<Creation> read_creation(json::Object const& payload, std::int64_t now);
 
-/// One property that an update changes. Both as JSON; empty: it is not set.
+/// One property that an update changes. Both values are JSON; empty: not set.
 struct Change {
     std::string property;
     std::string before;
@@ -58,15 +58,16 @@ struct Update {
     std::vector<Change> changes = {};
     std::vector<std::string> ignored = {};
     std::vector<std::string> notices = {};
-    /// Those of the changes that a running machine notices only when it is started again.
+    /// The changes that a running machine notices only at its next start.
     [[nodiscard]] std::vector<std::string> at_start() const;
 };
 
-/// Applies an update's payload to a machine. Properties that cannot be changed, and unknown ones, are in `ignored`.
+/// Applies the payload of an update to a machine. Unknown properties, and those that cannot be changed, go into
+/// `ignored`.
 Checked<Update> read_update(Machine const& before, json::Object const& payload);
 
-/// What a payload of create needs so that its machine has all that an update's payload speaks of: to judge an update
-/// without its machine. Its NICs have stand_in_tag, which no configuration knows.
+/// The payload of create for a machine that has everything that an update's payload refers to: so an update can be
+/// judged without its machine. Its NICs have stand_in_tag, which no configuration knows.
 json::Object stand_in(json::Object const& update);
 inline constexpr std::string_view stand_in_tag = "any/tag";
 

@@ -24,7 +24,7 @@ using PhaseName = json::Choice<Phase, phase_names>;
 std::string_view text_of(State state) { return name_of(state); }
 std::string_view text_of(Phase phase) { return name_of(phase); }
 
-/// An enum is written by its name.
+/// Writes an enum by its name.
 template <auto Member>
 void write_name(std::string_view name, Machine const& machine, json::Writer& out) {
     out.key(name).value(text_of(machine.*Member));
@@ -59,7 +59,7 @@ constexpr Property named(std::string_view name, PropertyRules rules, std::string
             .rules = rules};
 }
 
-/// What is computed from other members, and never read.
+/// A property that is computed from other members, and never read.
 constexpr Property derived(std::string_view name, Column column, Shape const& shape, Write<Machine> write,
                            std::string_view description) {
     return {.name = name,

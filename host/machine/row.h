@@ -17,7 +17,7 @@ using Write = json::WriteMember<Object>;
 template <class Object>
 using Row = json::WritableRow<Object>;
 
-// How the values of machines are written; those of other areas have kinds that know it.
+// Writes the values of machines; other areas have kinds that do this themselves.
 
 inline void write_value(json::Writer& out, std::string const& text) { out.value(std::string_view(text)); }
 inline void write_value(json::Writer& out, bool flag) { out.value(flag); }

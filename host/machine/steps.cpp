@@ -13,7 +13,7 @@ namespace {
 #ifdef NDEBUG
 void may_be_killed() {}
 #else
-/// For tests of what a killed command leaves: SIGKILL comes at the moment that TRITON_KILL_AT counts, from 1.
+/// For tests of what a killed command leaves: SIGKILL comes at the step that TRITON_KILL_AT gives, counted from 1.
 void may_be_killed() {
     static int left = [] {
         char const* const text = std::getenv("TRITON_KILL_AT");
@@ -41,7 +41,7 @@ Result<> run_from(std::size_t first, Operation const& operation, Journal& journa
     return {};
 }
 
-/// Takes steps back from `last` to the first. It goes on after an error: what can be taken back should be.
+/// Undoes steps from `last` back to the first. Goes on after an error: everything that can be undone should be.
 Result<> undo_from(std::size_t last, Operation const& operation, Journal& journal, Progress const& progress) {
     TRY(journal.write({std::string(operation.name), operation.data, last, true}));
     Result<> result;

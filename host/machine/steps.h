@@ -12,26 +12,26 @@
 
 namespace triton::machine {
 
-/// One step of a change to a machine. Both functions may be called when the step has been done already, wholly, partly
+/// One step of a change to a machine. Both functions may be called when the step has already been done wholly, partly
 /// or not at all: a command can be killed at any point, and only the mark before the step tells how far it came.
 struct Step {
     std::string_view name;
     std::function<Result<>()> run;
-    std::function<Result<>()> undo = {};  ///< empty: there is nothing to take back
+    std::function<Result<>()> undo = {};  ///< empty: nothing needs to be undone
 };
 
-/// What becomes of an operation that was interrupted, or that has failed.
+/// What happens to an operation that was interrupted or has failed.
 enum class Outcome : std::uint8_t {
-    undone,    ///< its steps are taken back, the last one first
-    finished,  ///< its steps are done, from the one that was interrupted on
+    undone,    ///< its steps are undone, the last one first
+    finished,  ///< its steps are done, beginning with the interrupted one
 };
 
 /// A change to a machine.
 struct Operation {
     std::string_view name;  ///< "create"
     Outcome after_kill = Outcome::undone;
-    std::size_t undone_before = 0;  ///< of one that is finished: when a step before this one fails, all are taken back
-    std::string data = {};  ///< JSON: what is needed to make the steps again; empty: the machine's uuid says it all
+    std::size_t undone_before = 0;  ///< for `finished`: when a step before this one fails, all are undone
+    std::string data = {};          ///< JSON: what the steps need to be made again; empty: only the machine's uuid
     std::vector<Step> steps = {};
 };
 
@@ -39,8 +39,8 @@ struct Operation {
 struct Mark {
     std::string operation;
     std::string data = {};
-    std::size_t step = 0;    ///< this one, and none behind it, may have been begun
-    bool is_undone = false;  ///< it failed, and its steps are being taken back
+    std::size_t step = 0;    ///< the last step that may have begun
+    bool is_undone = false;  ///< it has failed, and its steps are being undone
 
     bool operator==(Mark const&) const = default;
 };
@@ -53,15 +53,15 @@ public:
     virtual Result<> remove() = 0;
 };
 
-/// Is told the name of each step before it is done.
+/// Called with the name of each step before it is done.
 using Progress = std::function<void(std::string_view operation, std::string_view step)>;
 
-/// Does the steps, each after its mark. When one fails, an operation that is undone after a kill is undone now; of one
-/// that is finished after a kill the mark stays, and the next command continues with it.
-/// Errors: the step's; what could not be taken back is in the details, and the mark then stays.
+/// Does the steps, each after its mark. If one fails and the operation is undone after a kill, it is undone now. If it
+/// is finished after a kill, the mark stays, and the next command continues with it.
+/// Errors: the step's; what could not be undone is in the details, and then the mark stays.
 Result<> perform(Operation const& operation, Journal& journal, Progress const& progress = {});
 
-/// Finishes or undoes what was interrupted after this mark, and returns which. Errors: as above.
+/// Finishes or undoes what was interrupted after this mark. Returns which. Errors: as above.
 Result<Outcome> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress = {});
 
 }  // namespace triton::machine

@@ -28,7 +28,7 @@ namespace {
 constexpr std::size_t most_file_bytes = 16 << 20;
 constexpr std::size_t most_exit_bytes = 4096;
 constexpr off_t most_history_bytes = 1 << 20;
-constexpr std::size_t most_detail = 64 << 10;  // of one event: the whole history is read at once
+constexpr std::size_t most_detail = 64 << 10;  // of one event, because the whole history is read at once
 constexpr std::string_view json_ending = ".json";
 
 std::pair<std::string, std::string> split_path(std::string const& path) {
@@ -36,14 +36,14 @@ std::pair<std::string, std::string> split_path(std::string const& path) {
     return {path.substr(0, slash), path.substr(slash + 1)};
 }
 
-/// Makes what happened to the names in a directory durable.
+/// Makes changes of names in a directory durable.
 Result<> sync_directory(std::string const& directory, std::string const& path) {
     UniqueFd const file{::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!file || ::fsync(file.get()) != 0) return fail(errno, "write " + path);
     return {};
 }
 
-/// The names in a directory that end in ".json", sorted; none when there is no such directory.
+/// The names in a directory that end in ".json", sorted; none when the directory does not exist.
 Result<std::vector<std::string>> json_names(std::string const& path) {
     std::vector<std::string> names;
     std::unique_ptr<DIR, int (*)(DIR*)> const directory(::opendir(path.c_str()), ::closedir);
@@ -58,7 +58,7 @@ Result<std::vector<std::string>> json_names(std::string const& path) {
     return names;
 }
 
-/// What a lock file says about who has it.
+/// Tells who holds a lock, from its file.
 std::string owner_text(int file) {
     std::string text(256, '\0');
     ssize_t const got = ::pread(file, text.data(), text.size(), 0);
@@ -66,7 +66,7 @@ std::string owner_text(int file) {
     return text.empty() ? "another command" : harmless(text);
 }
 
-/// Interrupts a system call after a while: flock(2) has no limit of its own.
+/// Interrupts a system call after a while, because flock(2) has no time limit.
 class Alarm {
 public:
     explicit Alarm(milliseconds limit) {
@@ -76,7 +76,7 @@ public:
         auto const seconds = limit.count() / 1000;
         itimerval timer{};
         timer.it_value = {seconds, static_cast<suseconds_t>(limit.count() % 1000 * 1000)};
-        timer.it_interval = {0, 10'000};  // again, in case the first one came before the call
+        timer.it_interval = {0, 10'000};  // repeated, in case the first one came before the call
         ::setitimer(ITIMER_REAL, &timer, nullptr);
     }
     Alarm(Alarm const&) = delete;
@@ -116,8 +116,8 @@ Result<Mark> parse_mark(std::string const& text, std::string const& path) {
     return mark;
 }
 
-/// On a full disk not even the deletion that makes room could be marked. So a file that means nothing goes first, and
-/// comes back when the operation is over.
+/// A journal in a file. On a full disk even a deletion that makes room could not be marked. For that case there is a
+/// reserve file, which is then removed, and made again when the operation is over.
 class FileJournal final : public Journal {
 public:
     FileJournal(std::string path, std::string reserve) : path_(std::move(path)), reserve_(std::move(reserve)) {}
@@ -234,7 +234,7 @@ Result<Store::Loaded> Store::load_all() const {
 Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) const {
     std::string const path = layout_.state() + "/locks/" + uuid.text();
     TRY(files::make_directories(layout_.state() + "/locks"));
-    // Whoever deletes a machine removes its lock file: who has locked a removed one tries again with the new one.
+    // Deleting a machine removes its lock file: after locking a removed one we try again with the new one.
     for (int attempt = 0; attempt < 100; ++attempt) {
         UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
         if (!file) return fail(errno, "open " + path);
@@ -249,7 +249,7 @@ Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, mill
             ::fstat(file.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino;
         if (!is_ours) continue;
         (void)::ftruncate(file.get(), 0);
-        // only shown to others: no harm when it cannot be written
+        // only shown to others: it does no harm if it cannot be written
         (void)write_all(file.get(), "\"" + std::string(purpose) + "\" (process " + std::to_string(::getpid()) + ")");
         return MachineLock(std::move(file));
     }
@@ -293,7 +293,7 @@ Result<> Store::add_event(Event const& event) const {
     if (!file) return fail(errno, "open " + path);
     struct stat status{};
     if (::fstat(file.get(), &status) == 0 && status.st_size > most_history_bytes)
-        (void)::rename(path.c_str(), (path + ".1").c_str());  // this line still goes to the end of the old one
+        (void)::rename(path.c_str(), (path + ".1").c_str());  // this line still goes into the old file
     if (!write_all(file.get(), std::move(out).text() + "\n")) return fail(errno, "write " + path);
     return {};
 }

@@ -18,7 +18,7 @@
 
 namespace triton::machine {
 
-/// Where things are on a host. `root` stands before all of it; empty: the real root.
+/// The paths on a host. `root` comes before all of them; empty: the real root.
 struct Layout {
     std::string root = {};
 
@@ -32,13 +32,12 @@ struct Layout {
     [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
 };
 
-/// Replaces a file as a whole: after a crash it is the old one or the new one. Its directory is made when it is
-/// missing.
+/// Replaces a whole file: after a crash it is either the old or the new one. A missing directory is made.
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode);
-/// Success too when it is not there.
+/// Removes a file. Succeeds also when it does not exist.
 Result<> remove_file(std::string const& path);
 
-/// The right to change one machine, until it goes. The kernel takes it back from a process that dies.
+/// The right to change one machine, until it is destroyed. The kernel takes it back from a process that dies.
 class MachineLock {
 public:
     explicit MachineLock(UniqueFd file) : file_(std::move(file)) {}
@@ -54,7 +53,7 @@ struct Event {
     std::string command = {};
     std::string outcome = {};  ///< "ok", or the error's text
     std::string detail = {};   ///< JSON; empty: none
-    std::string request = {};  ///< the caller's name for what it asks; empty: none
+    std::string request = {};  ///< the caller's name for the request; empty: none
 };
 
 /// A file of machines/ that is not a machine.
@@ -63,7 +62,7 @@ struct BrokenFile {
     Error error;
 };
 
-/// What is kept of machines in the state directory: their files, locks, journals and history.
+/// What the state directory keeps of machines: their files, locks, journals and history.
 class Store {
 public:
     explicit Store(Layout layout) : layout_(std::move(layout)) {}
@@ -74,12 +73,12 @@ public:
     [[nodiscard]] Result<Machine> load(Uuid const& uuid) const;
     [[nodiscard]] bool exists(Uuid const& uuid) const;
     Result<> save(Machine const& machine) const;
-    /// With what is kept of its last exit.
+    /// Removes a machine's file and the record of its last exit.
     Result<> remove(Uuid const& uuid) const;
-    /// Microseconds since 1970.
+    /// In microseconds since 1970.
     [[nodiscard]] std::int64_t modified_at(Uuid const& uuid) const;
 
-    /// None when it has not ended yet. A file that is garbage counts as none: it must not hide the machine.
+    /// Nothing when it has not ended yet. A corrupt file counts as nothing: it must not hide the machine.
     [[nodiscard]] std::optional<LastExit> last_exit(Uuid const& uuid) const;
     Result<> save_last_exit(Uuid const& uuid, LastExit const& exit) const;
 
@@ -88,29 +87,29 @@ public:
         std::vector<BrokenFile> broken;
     };
     [[nodiscard]] Result<Loaded> load_all() const;
-    /// What machines/ has files of, sorted: uuids, and what else people put there.
+    /// The names of files in machines/, sorted: uuids, and whatever else people put there.
     [[nodiscard]] Result<std::vector<std::string>> names() const;
-    /// Why a file is not a machine whose name is not a uuid. Errors: always; `not_found` when there is none.
+    /// Why a file whose name is not a uuid is not a machine. Always an error; `not_found` when it does not exist.
     [[nodiscard]] Result<Machine> read_misnamed(std::string const& name) const;
-    /// Of a file that cannot be read as a whole, as far as it can: the first of the machine's uids.
+    /// The first uid of the machine in a file that cannot be read as a whole, as far as that can be found.
     [[nodiscard]] std::optional<std::int64_t> uids_of_broken(std::string_view name) const;
 
-    /// Waits for whoever has it, for `patience` at most. `purpose`: "vmadm stop".
+    /// Waits until nobody else has the lock, for `patience` at most. `purpose`: "vmadm stop".
     /// Errors: `busy`: `VM <uuid> is in use by "vmadm update" (process 1234)`.
     [[nodiscard]] Result<MachineLock> lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) const;
 
-    /// Removes the lock file of a machine that is gone, by whoever has it locked.
+    /// Removes the lock file of a machine that is gone. The caller must have it locked.
     void forget_lock(Uuid const& uuid) const;
 
-    /// The mark of an operation that was interrupted, if there is one. Errors: corrupt.
+    /// The mark of an interrupted operation, if there is one. Errors: corrupt.
     [[nodiscard]] Result<std::optional<Mark>> mark(Uuid const& uuid) const;
     [[nodiscard]] std::unique_ptr<Journal> journal(Uuid const& uuid) const;
-    /// Machines with such a mark.
+    /// The machines that have such a mark.
     [[nodiscard]] Result<std::vector<Uuid>> marked() const;
 
-    /// The newest lines of the history are kept, at least 1,000 of them.
+    /// Adds a line to the history. The newest lines are kept, at least 1,000 of them.
     Result<> add_event(Event const& event) const;
-    /// The lines of one machine, or all, oldest first, as JSON.
+    /// The lines of one machine or all, oldest first, as JSON.
     [[nodiscard]] Result<std::vector<std::string>> history(std::optional<Uuid> const& uuid) const;
 
 private:

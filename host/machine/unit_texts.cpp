@@ -13,13 +13,14 @@ namespace {
 constexpr std::uint64_t mebibyte = 1 << 20;
 constexpr std::size_t longest_variable = 4096;
 
-/// A key of an .nspawn file with its value, which is one line: what machines hold has no control characters.
+/// Adds a key of an .nspawn file with its value. The value is one line: properties of machines have no control
+/// characters.
 void add(std::string& text, std::string_view key, std::string_view value) {
     text.append(key).append("=").append(value).append("\n");
 }
 
-/// One word, whatever it holds. systemd knows quotes there and no escapes, so that a single quote stands in double
-/// ones.
+/// Quotes a word, whatever it contains. systemd has quotes there but no escapes, so a single quote goes into double
+/// quotes.
 std::string quoted_word(std::string_view word) {
     std::string text = "'";
     for (char const c : word) {
@@ -31,7 +32,7 @@ std::string quoted_word(std::string_view word) {
     return text + "'";
 }
 
-/// A path of Bind=, where ":" separates.
+/// Escapes a path for Bind=, where ":" separates.
 std::string bind_path(std::string_view path) {
     std::string text;
     for (char const c : path) {
@@ -45,7 +46,7 @@ void add_bind(std::string& text, bool is_read_only, std::string_view source, std
     add(text, is_read_only ? "BindReadOnly" : "Bind", bind_path(source) + ":" + bind_path(target));
 }
 
-/// The program that a machine has as its PID 1, and the signal that it shuts down by; no words: the init of its image.
+/// The PID 1 of a machine, and the signal that shuts it down. Without words it is the init of its image.
 struct FirstProgram {
     std::string words = {};
     std::string_view kill_signal = "SIGRTMIN+3";
@@ -64,7 +65,7 @@ FirstProgram first_program(Machine const& machine) {
 void add_first_program(std::string& text, Machine const& machine, MachinePaths const& paths) {
     FirstProgram const program = first_program(machine);
     std::string words;
-    if (!paths.network.empty())  // it connects the machine, and becomes the program behind
+    if (!paths.network.empty())  // it connects the machine and becomes the program after it
         words = std::string(first_program_inside) + " " + std::string(network_inside);
     if (!program.words.empty()) words += (words.empty() ? "" : " ") + program.words;
     if (words.empty()) return add(text, "Boot", "yes");
@@ -90,7 +91,7 @@ std::string scalar_text(json::Node const& node) {
     return std::move(out).text();
 }
 
-/// As systemd takes weights.
+/// A weight in the range that systemd takes.
 std::uint64_t weight(std::optional<std::int64_t> wanted) {
     constexpr std::int64_t highest = 10'000;
     return static_cast<std::uint64_t>(std::clamp<std::int64_t>(wanted.value_or(100), 1, highest));
@@ -200,8 +201,8 @@ std::vector<UnitProperty> unit_properties(Machine const& machine) {
         {"CPUQuotaPerSecUSec", cap > 0 ? static_cast<std::uint64_t>(cap) * microseconds_per_percent : unlimited},
         {"CPUWeight", weight(machine.cpu_shares)},
         {"IOWeight", weight(machine.zfs_io_priority)},
-        // The design asks for MemoryHigh, which throttles and never kills. A machine that leaks would throttle for
-        // ever, and cgroup v1 does not have it: so the same limit is also a hard one.
+        // The design asks for MemoryHigh, which throttles and never kills. But a machine that leaks would be throttled
+        // for ever, and cgroup v1 does not have it. So the same limit is also a hard one.
         {"MemoryHigh", memory > 0 ? bytes(memory) : unlimited},
         {"MemoryMax", memory > 0 ? bytes(memory) : unlimited},
         // max_swap counts memory and swap, the kernel swap only

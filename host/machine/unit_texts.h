@@ -9,7 +9,7 @@
 
 namespace triton::machine {
 
-/// Where the parts of one machine are on the host.
+/// The paths of one machine's parts on the host.
 struct MachinePaths {
     std::string root;                     ///< its root directory
     std::string launch;                   ///< the directory of its launch configuration
@@ -19,11 +19,11 @@ struct MachinePaths {
     std::vector<std::string> links = {};  ///< lines of the section [Network]
 };
 
-/// Inside a machine with network interfaces.
+/// A path inside a machine with network interfaces.
 inline constexpr std::string_view first_program_inside = "/run/triton/triton-machine-init";
 inline constexpr std::string_view network_inside = "/run/triton/network.json";
 
-/// Inside a machine with a launch configuration.
+/// A path inside a machine with a launch configuration.
 inline constexpr std::string_view launcher_inside = "/run/triton/triton-launch";
 inline constexpr std::string_view launch_directory_inside = "/run/triton/launch";
 inline constexpr std::string_view control_socket_inside = "/run/triton-launch/control";
@@ -32,26 +32,26 @@ inline constexpr std::string_view launch_file_name = "config.json";
 /// How many uids each machine has.
 inline constexpr std::int64_t uids_of_machine = 65536;
 
-/// The text of /run/systemd/nspawn/<uuid>.nspawn. It overrules the template unit's command line, so that no machine has
-/// a unit of its own. Source: systemd.nspawn(5).
+/// The text of /run/systemd/nspawn/<uuid>.nspawn. It overrides the template unit's command line, so no machine needs a
+/// unit of its own. Source: systemd.nspawn(5).
 std::string nspawn_text(Machine const& machine, MachinePaths const& paths);
 
-/// The text of /run/systemd/nspawn/<uuid>.environment, which systemd-nspawn itself gets; empty: none. On a host with
-/// version 2 only, systemd-nspawn gives version 1 to each tree without a newer systemd (231), which leaves the launcher
-/// without any control group to put limits on.
+/// The text of /run/systemd/nspawn/<uuid>.environment, for systemd-nspawn itself; empty: none. On a host with only
+/// version 2, systemd-nspawn gives version 1 to each tree without a newer systemd (231). Then the launcher has no
+/// control group for limits.
 std::string nspawn_environment(Machine const& machine, bool has_unified_cgroups);
 
-/// What a launch configuration may use in substitutions: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,
+/// The variables for substitutions in a launch configuration: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,
 /// TRITON_DNS_DOMAIN, TRITON_OWNER_UUID, TRITON_IMAGE_UUID, TRITON_MEMORY_MIB; TRITON_IP and TRITON_GATEWAY of the
-/// primary interface; of each interface TRITON_NIC<N>_INTERFACE, _IP (an address, and never the word "dhcp"),
-/// _NETMASK, _GATEWAY, _MAC, _TAG and _VLAN; and TRITON_METADATA_<KEY> for each key of the customer metadata: in upper
-/// case, what is neither letter nor digit as "_". Values of several lines, or longer than 4096 bytes, are left out.
-/// NAME=value each.
+/// primary interface; for each interface TRITON_NIC<N>_INTERFACE, _IP (an address, never the word "dhcp"), _NETMASK,
+/// _GATEWAY, _MAC, _TAG and _VLAN; and TRITON_METADATA_<KEY> for each key of the customer metadata, in upper case, with
+/// "_" for everything but letters and digits. Values of several lines, or longer than 4096 bytes, are left out.
+/// The form is NAME=value.
 std::vector<std::string> launch_environment(Machine const& machine);
 
-/// "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service"
+/// Returns "systemd-nspawn@371f18c0-9f73-6e86-94f6-c1cf71188d23.service", for example.
 std::string unit_of(Uuid const& uuid);
-/// The uuid of such a name; nullopt: it is not one of ours.
+/// The uuid in such a name; nullopt: the unit is not one of ours.
 std::optional<Uuid> uuid_of_unit(std::string_view unit);
 
 /// A property of a unit that is a number. Source: org.freedesktop.systemd1(5).

@@ -13,8 +13,8 @@
 
 namespace triton::machine {
 
-/// Kinds of values of machines. A number or a boolean may also stand as a text, because `vmadm update UUID key=value`
-/// has texts only.
+/// Kinds of values of machines. A number or a boolean may also be a text, because `vmadm update UUID key=value` has
+/// only texts.
 
 std::optional<bool> read_flag(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape flag_shape{.types = "boolean"};
@@ -30,7 +30,7 @@ struct Whole {
     }
 };
 
-/// A text of one line, without control characters: it goes into tables and into unit files.
+/// Reads a text of one line without control characters: it goes into tables and unit files.
 std::optional<std::string> read_line(json::Node const& node, json::Where const& at, std::size_t longest,
                                      json::Reading& reading);
 template <std::size_t longest_line>
@@ -46,54 +46,54 @@ inline constexpr json::Shape uuid_shape{
     .types = "string", .pattern = "^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$"};
 using UuidText = json::Kind<read_uuid, uuid_shape>;
 
-/// A name that a host may have. Source: hostname(7); Linux: at most 64 characters.
+/// Reads a name that a host may have. Source: hostname(7); Linux: at most 64 characters.
 std::optional<std::string> read_host_name(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape host_name_shape{
     .types = "string", .longest = 64, .pattern = "^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?$"};
 using HostName = json::Kind<read_host_name, host_name_shape>;
 
-/// An absolute path of one line, without "..".
+/// Reads an absolute path of one line, without "..".
 std::optional<std::string> read_path(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape path_shape{.types = "string", .longest = 4095, .pattern = "^/"};
 using PlainPath = json::Kind<read_path, path_shape>;
 
-/// An array of texts, or one text with commas between.
+/// Reads an array of texts, or one text with commas between its parts.
 std::optional<std::vector<std::string>> read_list(json::Node const& node, json::Where const& at,
                                                   json::Reading& reading);
 inline constexpr json::Shape list_shape{.types = "string or array", .elements = &json::some_text};
 using TextList = json::Kind<read_list, list_shape>;
 
-/// An object whose values are texts, numbers and booleans.
+/// Reads an object whose values are texts, numbers and booleans.
 std::optional<json::Object> read_flat(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape flat_shape{.types = "object"};
 using Flat = json::Kind<read_flat, flat_shape>;
 
-/// An object that somebody else understands.
+/// Reads an object that others interpret.
 std::optional<json::Object> read_any_object(json::Node const& node, json::Where const& at, json::Reading& reading);
 using AnyObject = json::Kind<read_any_object, flat_shape>;
 
-/// "on", "off", "gzip", "gzip-1" to "gzip-9", "lz4", "lzjb", "zle". Source: zfs(8), SmartOS.
+/// Reads "on", "off", "gzip", "gzip-1" to "gzip-9", "lz4", "lzjb" or "zle". Source: zfs(8), SmartOS.
 std::optional<std::string> read_compression(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape compression_shape{.types = "string", .pattern = "^(on|off|gzip(-[1-9])?|lz4|lzjb|zle)$"};
 using CompressionName = json::Kind<read_compression, compression_shape>;
 
-/// A power of two from 512 to 131072.
+/// Reads a power of two from 512 to 131072.
 std::optional<std::int64_t> read_record_size(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape record_size_shape{.types = "integer", .lowest = 512, .highest = 131072};
 using RecordSize = json::Kind<read_record_size, record_size_shape>;
 
-/// A hardware address; single digits get their zero, and letters become small ones.
+/// Reads a hardware address; single digits get a leading zero, and letters become lower case.
 std::optional<std::string> read_mac(json::Node const& node, json::Where const& at, json::Reading& reading);
 inline constexpr json::Shape mac_shape{.types = "string", .pattern = "^([0-9a-fA-F]{1,2}:){5}[0-9a-fA-F]{1,2}$"};
 using Mac = json::Kind<read_mac, mac_shape>;
 
-/// "2:8:20:A:b:c" as "02:08:20:0a:0b:0c"; nullopt when it is not a hardware address.
+/// Turns "2:8:20:A:b:c" into "02:08:20:0a:0b:0c"; nullopt when it is not a hardware address.
 std::optional<std::string> canonical_mac(std::string_view text);
 
-/// The integer that a text is; nullopt when it is not one of 64 bits.
+/// The integer in a text; nullopt when it is not an integer of 64 bits.
 std::optional<std::int64_t> integer_of(std::string_view text);
 
-/// "2026-11-22T15:04:05.678Z" of microseconds since 1970.
+/// Returns "2026-11-22T15:04:05.678Z" for microseconds since 1970.
 std::string time_text(std::int64_t microseconds);
 
 }  // namespace triton::machine

@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t most_bytes = 4 << 20;
 constexpr std::size_t most_problems = 3;
 
-// Our own documents: a text may be empty.
+// A text of our own documents, which may be empty.
 std::optional<std::string> read_any_text(json::Node const& node, json::Where const& at, json::Reading& reading) {
     auto const* const text = json::expect_string(node, at, reading);
     return text ? std::optional(*text) : std::nullopt;
@@ -35,7 +35,7 @@ constexpr json::Field<Object> field(std::string_view name) {
     return {.name = name, .need = json::Need::required, .value = json::as<Member, Kind>};
 }
 
-/// A port with its tag unfolded.
+/// A port whose tag is written out as members.
 struct FlatPort : Port {
     std::string tag_name = {};
     std::string link = {};

@@ -10,7 +10,7 @@ using netlink::Address;
 
 constexpr std::string_view table = "netdev triton ";
 
-/// "{ a, b }"
+/// Writes a set of nft: "{ a, b }".
 template <class List, class Text>
 std::string set_of(List const& list, Text text) {
     std::string set = "{ ";
@@ -21,7 +21,7 @@ std::string set_of(List const& list, Text text) {
     return set + " }";
 }
 
-/// As nft writes a set: networks by their first address, addresses without a prefix.
+/// Writes an element as nft does: networks by their first address, addresses without a prefix.
 std::string nft_text(Address const& address) {
     return address.prefix == address.whole_prefix() ? address.host_text() : address.network().text();
 }
@@ -36,7 +36,8 @@ std::string hexadecimal(Address const& address) {
     return text;
 }
 
-/// Sets of nft may not have elements within each other: a network takes in what lies in it.
+/// The addresses of one family. Sets of nft may not have elements inside each other, so a network replaces what lies in
+/// it.
 std::vector<Address> of_family(std::vector<Address> const& all, bool is_v6) {
     std::vector<Address> kept;
     for (Address const& address : all) {
@@ -51,12 +52,12 @@ std::vector<Address> of_family(std::vector<Address> const& all, bool is_v6) {
 
 void add_v4(Guard const& guard, std::vector<std::string>& rules) {
     std::vector<Address> addresses = of_family(guard.addresses, false);
-    // a client that has no address yet asks for one from this one
+    // a client without an address asks for one from this address
     Address const none = *Address::parse("0.0.0.0");
     rules.emplace_back("ip saddr 0.0.0.0 udp sport 68 udp dport 67 accept");
     rules.push_back(addresses.empty() ? "meta protocol ip drop"
                                       : "ip saddr != " + set_of(addresses, nft_text) + " drop");
-    addresses.insert(addresses.begin(), none);  // a question whether somebody has an address
+    addresses.insert(addresses.begin(), none);  // it asks whether somebody has an address
     rules.push_back("arp saddr ip != " + set_of(addresses, nft_text) + " drop");
 }
 
@@ -66,12 +67,12 @@ void add_v6(Guard const& guard, std::vector<std::string>& rules) {
     own.prefix = own.whole_prefix();
     all.push_back(own);
     std::vector<Address> addresses = of_family(all, true);
-    // who says that an address is here. A network has no single address to compare with.
+    // checks which addresses are announced. A network has no single address to compare with.
     std::vector<Address> hosts = addresses;
     std::erase_if(hosts, [](Address const& address) { return address.prefix != address.whole_prefix(); });
     if (hosts.size() == addresses.size())
         rules.push_back("icmpv6 type nd-neighbor-advert @th,64,128 != " + set_of(hosts, hexadecimal) + " drop");
-    addresses.insert(addresses.begin(), *Address::parse("::"));  // a question whether somebody has an address
+    addresses.insert(addresses.begin(), *Address::parse("::"));  // it asks whether somebody has an address
     rules.push_back("ip6 saddr != " + set_of(addresses, nft_text) + " drop");
 }
 
@@ -80,7 +81,7 @@ void add_v6(Guard const& guard, std::vector<std::string>& rules) {
 std::vector<std::string> guard_rules(Guard const& guard) {
     std::vector<std::string> rules;
     if (guard.is_open()) return rules;
-    rules.emplace_back("ether type { 8021q, 8021ad } drop");  // its VLAN is the host's to choose
+    rules.emplace_back("ether type { 8021q, 8021ad } drop");  // only the host chooses its VLAN
     if (!guard.allows_other_macs) {
         std::string const own = netlink::text_of(guard.mac);
         rules.push_back("ether saddr != " + own + " drop");
@@ -112,7 +113,7 @@ std::string guard_transaction(std::string_view link, std::vector<std::string> co
 
 std::string unguard_transaction(std::string_view link) {
     std::string text = "add table netdev triton\n";
-    // nft of Debian 12 has no "destroy": what was not there is made first
+    // nft of Debian 12 has no "destroy", so what may not exist is made first
     for (std::string_view const verb : {"add chain ", "flush chain ", "delete chain "})
         text.append(verb).append(table).append(link).append("\n");
     return text;

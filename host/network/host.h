@@ -9,7 +9,7 @@
 
 namespace triton::network {
 
-/// What ports need of the kernel. RealHost calls it, tests have one of their own.
+/// What ports need from the kernel. RealHost calls it; tests have their own.
 class Host {
 public:
     virtual ~Host() = default;
@@ -18,12 +18,12 @@ public:
     virtual Result<> add(netlink::NewVlan const& vlan) = 0;
     virtual Result<> change(int link, netlink::LinkChange const& change) = 0;
     virtual Result<> set_port_vlan(int link, std::uint16_t vlan) = 0;
-    /// Success too when it is not there.
+    /// Removes a link. Succeeds also when it does not exist.
     virtual Result<> remove(std::string const& name) = 0;
-    /// A transaction of nft(8). Errors: `unavailable` when there is no such program; `unsupported` when the kernel or
-    /// nft refuses it, with its words.
+    /// Executes a transaction of nft(8). Errors: `unavailable` when there is no such program; `unsupported` when the
+    /// kernel or nft refuses it, with its words.
     virtual Result<> change_rules(std::string const& transaction) = 0;
-    /// Waits until whoever watches links has seen this one: systemd-nspawn refuses a link that udev does not know yet.
+    /// Waits until udev, if it is running, has seen this link: systemd-nspawn refuses one that udev does not know yet.
     virtual Result<> wait_until_known(netlink::Link const& link) = 0;
     /// Waits for a change of links since the host was opened, or since the last call. Errors: `timeout`.
     virtual Result<> wait_for_links(TimePoint deadline) = 0;

@@ -19,7 +19,7 @@ using netlink::Address;
 constexpr std::uint32_t metric_step = 100;
 constexpr std::chrono::seconds carrier_limit{60};
 
-/// An error with the NIC or the route before it.
+/// Adds the NIC or the route to the front of an error.
 Result<> within(std::string const& what, Result<> const& done) {
     if (done) return done;
     return fail(done.error().kind, what + ": " + done.error().text());
@@ -31,14 +31,14 @@ Result<Address> address_of(std::string const& text) {
     return *address;
 }
 
-/// A kernel without IPv6 has no such file, and then nothing comes from routers.
+/// Refuses routes from routers. A kernel without IPv6 has no such file, and then routers send none.
 void refuse_advertisements(std::string const& interface) {
     UniqueFd const file{
         ::open(("/proc/sys/net/ipv6/conf/" + interface + "/accept_ra").c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)};
-    if (file) (void)write_all(file.get(), "0\n");  // where it cannot be written the machine sees more routes, not less
+    if (file) (void)write_all(file.get(), "0\n");  // if it cannot be written, the machine sees more routes
 }
 
-/// The host brings its end up as the last thing that it does to it.
+/// Waits until the host has finished: it brings its end of the link up last.
 Result<> wait_for_carrier(std::string const& name, netlink::Socket& socket, netlink::LinkWatch& watch) {
     TimePoint const deadline = std::chrono::steady_clock::now() + carrier_limit;
     while (!TRY(socket.link(name)).has_carrier) {
@@ -50,7 +50,7 @@ Result<> wait_for_carrier(std::string const& name, netlink::Socket& socket, netl
 
 Result<> set_up_interface(Interface const& interface, netlink::Socket& socket) {
     netlink::Link const link = TRY(socket.link(interface.link));
-    // names, addresses and the size of packets are those of a link that is down
+    // the name, the address and the size of packets can only be changed while the link is down
     TRY(socket.change(link.index, {.is_up = false}));
     netlink::LinkChange wanted{.mac = netlink::parse_hardware_address(interface.mac)};
     if (interface.name != interface.link) wanted.name = interface.name;

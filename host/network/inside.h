@@ -6,11 +6,11 @@
 
 namespace triton::network {
 
-/// Gives the links of the network namespace that we are in their names, addresses and routes. The socket was opened in
-/// it. Errors name the NIC or the route.
+/// Gives the links of our network namespace their names, addresses and routes. The socket must have been opened in it.
+/// Errors name the NIC or the route.
 Result<> set_up(Inside const& inside, netlink::Socket& socket);
 
-/// What set_up() asks for a default route: those behind the first are used when it is gone.
+/// The default routes that set_up() makes: each is used when those before it are gone.
 std::vector<netlink::NewRoute> default_routes(Interface const& interface, int link);
 
 }  // namespace triton::network

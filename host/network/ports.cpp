@@ -14,7 +14,7 @@ std::string text_of(NicTag const& tag) {
            " of nic_tag " + json::quoted(tag.name);
 }
 
-/// The link that a port is joined to. Errors: it is missing, of another kind, or cannot have this port.
+/// The link that a port is joined to. Errors: it does not exist, is of another kind, or cannot have this port.
 Result<netlink::Link> find_base(Port const& port, Host& host) {
     auto base = host.link(port.tag.link);
     if (!base && base.error().kind == ErrorKind::not_found)
@@ -35,13 +35,14 @@ netlink::HardwareAddress hardware_address(Port const& port) {
     return netlink::parse_hardware_address(port.mac).value_or(netlink::HardwareAddress{});
 }
 
-/// A bridge takes the lowest hardware address of its ports for its own: that of our end is one of the highest.
+/// The hardware address of our end. A bridge takes the lowest address of its ports as its own, so ours is one of the
+/// highest.
 netlink::HardwareAddress host_address(netlink::HardwareAddress address) {
     address[0] = 0xfe;
     return address;
 }
 
-/// The host's end of the pair that systemd-nspawn has made.
+/// Joins the host's end of the pair that systemd-nspawn has made.
 Result<> join_bridge_port(Port const& port, Host& host) {
     netlink::Link const bridge = TRY(find_base(port, host));
     int const link = TRY(host.link(port.host_link())).index;
@@ -56,17 +57,17 @@ Result<> join_bridge_port(Port const& port, Host& host) {
     return host.change(link, {.is_up = true});
 }
 
-/// The VLAN of a link is a link of its own, which all machines in it share.
+/// Makes the link for a VLAN of another link; all machines in the VLAN share it.
 Result<> prepare_macvlan(Port const& port, netlink::Link const& base, Host& host) {
     std::string const name = port.macvlan_base();
     auto found = host.link(name);
     if (!found && found.error().kind == ErrorKind::not_found) {
         auto const added = host.add(netlink::NewVlan{name, base.index, static_cast<std::uint16_t>(port.vlan)});
-        if (!added && added.error().kind != ErrorKind::exists) return added;  // another machine was faster
+        if (!added && added.error().kind != ErrorKind::exists) return added;  // another machine has made it first
         found = host.link(name);
     }
     TRY(found);
-    // Whoever has made it may have been killed before.
+    // The command that has made it may have been killed before this.
     if (port.vlan > 0)
         TRY(host.change(found->index, {.alias = "VLAN of machines", .is_up = true, .has_no_own_addresses = true}));
     return host.wait_until_known(*found);
@@ -88,11 +89,11 @@ Result<> lower_port(Port const& port, Host& host) {
     auto const unguarded = host.change_rules(unguard_transaction(port.host_link()));
     bool const was_never_guarded = !unguarded && (unguarded.error().kind == ErrorKind::unavailable ||
                                                   unguarded.error().kind == ErrorKind::unsupported);
-    if (was_never_guarded) return {};  // this host cannot
+    if (was_never_guarded) return {};  // this host does not support it
     return unguarded;
 }
 
-/// An error with the NIC before it.
+/// Adds the NIC to the front of an error.
 template <class T>
 Result<> of_port(Port const& port, Result<T> const& done) {
     if (done) return {};
@@ -131,7 +132,7 @@ Result<> join_ports(std::span<Port const> ports, TimePoint deadline, Host& host)
 
 Result<> lower_ports(std::span<Port const> ports, Host& host) {
     Result<> result;
-    for (Port const& port : ports) {  // all that can go should go
+    for (Port const& port : ports) {  // goes on after errors: what can be removed should be
         if (auto lowered = of_port(port, lower_port(port, host)); !lowered && result) result = std::move(lowered);
     }
     return result;

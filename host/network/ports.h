@@ -13,17 +13,17 @@ namespace triton::network {
 /// Errors: `nics[0] (02:..): bridge "br0" of nic_tag "admin" does not exist`.
 Result<> check_ports(std::span<Port const> ports, Host& host);
 
-/// Makes what has to be there before systemd-nspawn starts, and tells each interface its MTU. Errors: as above.
+/// Makes what must exist before systemd-nspawn starts, and tells each interface its MTU. Errors: as above.
 Result<> prepare_ports(std::span<Port const> ports, Inside& inside, Host& host);
 
-/// Waits until systemd-nspawn has made the links of a machine that starts, and joins each to its network: first the
-/// rules, then the bridge, and it is brought up last. Errors: `timeout`, and as above.
+/// Waits until systemd-nspawn has made the links of a starting machine, and joins each to its network: first come the
+/// rules, then the bridge, and the link is brought up last. Errors: `timeout`, and as above.
 Result<> join_ports(std::span<Port const> ports, TimePoint deadline, Host& host);
 
-/// Removes links and rules. Success too when there are none.
+/// Removes links and rules. Succeeds also when there are none.
 Result<> lower_ports(std::span<Port const> ports, Host& host);
 
-/// Gives ports that are there other rules, at once and as a whole.
+/// Gives existing ports other rules, at once and completely.
 Result<> guard_ports(std::span<Port const> ports, Host& host);
 
 }  // namespace triton::network

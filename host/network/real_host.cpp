@@ -50,10 +50,10 @@ Result<> RealHost::change_rules(std::string const& transaction) {
 
 Result<> RealHost::wait_until_known(netlink::Link const& link) {
     std::string const what = "wait for udev to know the link " + link.name;
-    if (::access(udev_control, F_OK) != 0) return {};  // nobody watches links
+    if (::access(udev_control, F_OK) != 0) return {};  // nothing watches links here
     UniqueFd const watch{::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)};
     if (!watch) return fail(errno, what);
-    // first the watch, then the look: what comes between is not missed
+    // watch first, look then: so nothing in between is missed
     if (::inotify_add_watch(watch.get(), udev_data, IN_MOVED_TO | IN_CREATE) < 0 && errno != ENOENT)
         return fail(errno, what);
     std::string const file = std::string(udev_data) + "/n" + std::to_string(link.index);
@@ -64,7 +64,7 @@ Result<> RealHost::wait_until_known(netlink::Link const& link) {
         pollfd events{watch.get(), POLLIN, 0};
         if (::poll(&events, 1, static_cast<int>(left.count())) < 0 && errno != EINTR) return fail(errno, what);
         std::array<char, 4096> unread{};
-        while (::read(watch.get(), unread.data(), unread.size()) > 0) {  // udev controls how many there are
+        while (::read(watch.get(), unread.data(), unread.size()) > 0) {  // udev decides how many there are
         }
     }
     return {};

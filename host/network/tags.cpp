@@ -31,7 +31,7 @@ std::optional<std::string> read_link_name(json::Node const& node, json::Where co
 constexpr json::Shape link_shape{.types = "string", .shortest = 1, .longest = 15};
 using LinkName = json::Kind<read_link_name, link_shape>;
 
-/// A tag as it stands in the file: exactly one of its members is there.
+/// A tag as in the file: exactly one of the members is set.
 struct TagKeys {
     std::string bridge = {};
     std::string macvlan = {};
@@ -102,7 +102,7 @@ Result<Tags> Tags::parse(std::string_view text, std::string const& path) {
         json::Where const place{&top, "network"};
         if (auto read = json::read_object<NetworkKeys>(member.node, place, reading)) keys = std::move(*read);
     }
-    // a key that is misspelt would silently be without effect
+    // otherwise a misspelt key would silently have no effect
     auto problems = std::move(reading.problems).take();
     for (json::Problem& warning : std::move(reading.warnings).take())
         problems.push_back(std::move(warning));

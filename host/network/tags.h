@@ -17,11 +17,11 @@ enum class Attachment : std::uint8_t {
 };
 inline constexpr std::array<std::string_view, 2> attachment_names{"bridge", "macvlan"};
 
-/// A network of the host, by the name that NICs of machines have for it.
+/// A network of the host, under the name that NICs of machines use.
 struct NicTag {
     std::string name;
     Attachment attachment = Attachment::bridge;
-    std::string link;  ///< of the host: "br0"
+    std::string link;  ///< on the host: "br0"
 };
 
 /// The networks that the host's configuration names:
@@ -32,8 +32,8 @@ public:
     Tags() = default;
     explicit Tags(std::vector<NicTag> tags) : tags_(std::move(tags)) {}
 
-    /// Of a file that is not there, or has no such section: none. Errors: `invalid`, with the place:
-    /// "/etc/triton/triton.json: network.nic_tags.admin: expected bridge or macvlan".
+    /// Reads a file. If it does not exist or has no such section there are no networks. Errors: `invalid`, with the
+    /// place: "/etc/triton/triton.json: network.nic_tags.admin: expected bridge or macvlan".
     static Result<Tags> read(std::string const& path);
     static Result<Tags> parse(std::string_view text, std::string const& path);
 
@@ -45,7 +45,7 @@ private:
     std::vector<NicTag> tags_;
 };
 
-/// What the kernel takes as a link's name. Source: dev_valid_name() of Linux.
+/// Whether the kernel accepts a link's name. Source: dev_valid_name() of Linux.
 bool is_link_name(std::string_view name);
 
 }  // namespace triton::network

@@ -70,7 +70,7 @@ struct BusWatch::State : std::enable_shared_from_this<State> {
     static net::Task<> listen(std::shared_ptr<State> self) {
         auto const signals = self->signals;
         auto const readable = self->readable;
-        // What came while it was connecting is in sd-bus's queue already.
+        // Messages that came while it was connecting are already in sd-bus's queue.
         do {
             auto has_more = self->take(*signals);
             while (has_more && *has_more) {

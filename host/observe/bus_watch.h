@@ -12,17 +12,17 @@
 
 namespace triton::observe {
 
-/// Hears by the system's bus what becomes of the machines' units. A connection that ends is a sign of loss; it is made
-/// again as soon as that goes.
+/// Learns from the system's bus what happens to the machines' units. When a connection ends, signals may have been
+/// lost; it is made again as soon as possible.
 class BusWatch {
 public:
     struct Notices {
         std::function<void(Uuid const& machine, std::string_view why)> machine;
         std::function<void(std::string_view why)> lost;
-        std::function<void()> settled;  ///< once: it hears, or knows that it does not for now
+        std::function<void()> settled;  ///< once: it listens, or knows that it cannot for now
         std::function<void()> heard;    ///< after some of the others
     };
-    /// `chores`: where it may block; borrowed. Nothing is told once it is destroyed.
+    /// `chores`: a thread that may block; borrowed. No notices come after destruction.
     BusWatch(net::Loop& loop, Worker& chores, Notices notices);
     ~BusWatch();
     BusWatch(BusWatch const&) = delete;
@@ -30,7 +30,7 @@ public:
 
     void start();
     [[nodiscard]] bool is_connected() const;
-    /// Why it is not; empty: it is, or nobody knows yet.
+    /// Why it does not listen; empty: it does, or that is not known yet.
     [[nodiscard]] std::string const& trouble() const;
     [[nodiscard]] std::uint64_t unit_signals() const;
     [[nodiscard]] std::uint64_t machine_signals() const;

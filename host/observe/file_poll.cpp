@@ -12,7 +12,7 @@ namespace triton::observe {
 
 namespace {
 
-/// FNV-1a over what tells one state of a file from another.
+/// Adds to an FNV-1a hash what tells two states of a file apart.
 void mix(std::uint64_t& signature, std::string const& path) {
     struct stat status{};
     std::array<std::uint64_t, 4> facts{};
@@ -34,7 +34,7 @@ std::uint64_t FilePoll::signature(std::string const& name) const {
     for (std::string_view const file : {"/config/metadata.json", "/config/tags.json", "/config/routes.json",
                                         "/config/launch/config.json", "/../@snapshots"})
         mix(signature, tree + std::string(file));
-    for (std::string const& directory : unit_controls_)  // a drop-in is replaced: its directory changes
+    for (std::string const& directory : unit_controls_)  // a drop-in is replaced, so its directory changes
         mix(signature, directory + "/" + machine::unit_of(*uuid) + ".d");
     return signature;
 }

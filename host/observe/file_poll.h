@@ -12,19 +12,20 @@
 
 namespace triton::observe {
 
-/// Finds out by stat(2) which machines' files have changed since it looked before: for files that cannot be watched. It
+/// Finds by stat(2) which machines' files have changed since its last look: for files that cannot be watched. It
 /// blocks.
 class FilePoll {
 public:
-    /// The first two are borrowed. `unit_controls`: where systemd keeps what set-property changes.
+    /// The first two are borrowed. `unit_controls`: where systemd keeps the changes of set-property.
     FilePoll(machine::Store const& store, storage::Pool& pool, std::vector<std::string> unit_controls)
         : store_(store), pool_(pool), unit_controls_(std::move(unit_controls)) {}
 
-    /// The machines that have come, gone or changed. The first look finds all.
+    /// The machines that were created, deleted or changed. The first look finds all.
     std::vector<std::string> look();
 
 private:
-    /// Of everything that its files are: another value when one of them is another file, or has another content.
+    /// A number made of the state of all files of a machine: it changes when one of them is replaced or gets another
+    /// content.
     [[nodiscard]] std::uint64_t signature(std::string const& name) const;
 
     machine::Store const& store_;

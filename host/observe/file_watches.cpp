@@ -21,7 +21,7 @@ namespace {
 constexpr std::uint32_t mask = IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_CREATE | IN_DELETE | IN_ATTRIB |
                                IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_UNMOUNT | IN_IGNORED;
-constexpr int most_reads = 16;  // in one round: whoever writes all the time is not waited for
+constexpr int most_reads = 16;  // in one round: a steady writer must not keep us here
 constexpr std::string_view json_ending = ".json";
 constexpr std::string_view drop_in_ending = ".d";
 
@@ -31,7 +31,7 @@ std::string parent_of(std::string const& path) {
 }
 std::string name_in(std::string const& path) { return path.substr(path.rfind('/') + 1); }
 
-/// The machine that a directory of drop-ins is of: "systemd-nspawn@<uuid>.service.d"
+/// The machine that a directory of drop-ins belongs to: "systemd-nspawn@<uuid>.service.d"
 std::optional<Uuid> owner_of_drop_ins(std::string_view name) {
     if (!name.ends_with(drop_in_ending)) return std::nullopt;
     return machine::uuid_of_unit(name.substr(0, name.size() - drop_in_ending.size()));
@@ -55,13 +55,13 @@ FileWatches::FileWatches(WatchedPlaces places)
 
 int FileWatches::watch(std::string const& path, Interest interest) {
     if (!inotify_) return -1;
-    // What happens before the interest is known is lost; it is also before the files are read.
+    // An event before the interest is known gets lost, but the files are read only after that.
     int const watch = ::inotify_add_watch(inotify_.get(), path.c_str(), mask);
     int const err = errno;
     std::string const& owner = interest.kind >= Kind::holder ? interest.name : path;
     std::scoped_lock const lock(mutex_);
     if (watch < 0) {
-        // ENOENT and ENOTDIR: the directory above it tells when it comes.
+        // ENOENT and ENOTDIR: the watch on the directory above tells when it appears.
         if (err == ENOENT || err == ENOTDIR) return -1;
         unwatched_.insert(owner);
         trouble_ = err == ENOSPC ? "fs.inotify.max_user_watches is reached" : fail(err, "watch " + path).error().text();
@@ -94,7 +94,7 @@ void FileWatches::arm_host() {
         std::erase_if(unwatched_, [](std::string const& name) { return name.starts_with("/"); });
         if (unwatched_.empty()) trouble_.clear();
     }
-    // From the top down, so that nothing can come between an ancestor and what is in it.
+    // From the top down, so that nothing is missed between a directory and what is in it.
     std::vector<std::pair<std::string, Kind>> places{{places_.machines, Kind::machines}, {places_.trees, Kind::trees}};
     for (std::string const& controls : places_.unit_controls)
         places.emplace_back(controls, Kind::controls);
@@ -119,7 +119,7 @@ void FileWatches::drop_machine(std::string const& machine, int watch) {
     bool is_unused = false;
     for (Kind const kind : {Kind::holder, Kind::tree, Kind::config, Kind::launch, Kind::snapshots})
         is_unused = drop(watch, {kind, machine}) || is_unused;
-    if (is_unused) (void)::inotify_rm_watch(inotify_.get(), watch);  // it may be gone with its directory
+    if (is_unused) (void)::inotify_rm_watch(inotify_.get(), watch);  // may already be gone with its directory
 }
 
 void FileWatches::arm(Uuid const& machine, std::string const& tree) {
@@ -186,7 +186,7 @@ void FileWatches::tell(inotify_event const& event, std::string_view name, Notice
 
 bool FileWatches::is_whole(std::string const& path) {
     struct stat status{};
-    return ::lstat(path.c_str(), &status) != 0 || status.st_size > 0;  // the first: it is gone again
+    return ::lstat(path.c_str(), &status) != 0 || status.st_size > 0;  // the first: the file is already gone
 }
 
 void FileWatches::tell_of(Interest const& interest, inotify_event const& event, std::string_view name,
@@ -196,7 +196,7 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
         if (is_itself || is_ours) notices.machine(interest.name, Part::stored, "file");
     };
     bool const has_come = (event.mask & IN_CREATE) && !(event.mask & IN_ISDIR);
-    // Of a file in a directory of the machine's tree.
+    // For a file in a directory of the machine's tree.
     auto const file_if = [&](bool is_ours, std::string_view directory) {
         if (is_itself || !is_ours || !has_come) return stored_if(is_ours);
         std::string tree;

@@ -19,30 +19,31 @@
 
 namespace triton::observe {
 
-/// Where the files are that machines are made of.
+/// Where the files of machines are.
 struct WatchedPlaces {
-    std::string root = {};                        ///< what stands before all paths; never watched above it
+    std::string root = {};                        ///< comes before all paths; nothing above it is watched
     std::string machines = {};                    ///< the directory of <uuid>.json
     std::string trees = {};                       ///< the directory where each machine's tree has a directory <uuid>
-    std::vector<std::string> unit_controls = {};  ///< where systemd keeps what set-property changes
+    std::vector<std::string> unit_controls = {};  ///< where systemd keeps the changes of set-property
 };
 
-/// Sees by inotify(7) which machines may have changed. Watched are directories and never files, because files are
-/// replaced by rename; and the directories above them, because those are replaced, too.
+/// Learns by inotify(7) which machines may have changed. Directories are watched and never files, because files are
+/// replaced by rename. So are the directories above them, because those may be replaced, too.
 ///
-/// arm_host(), arm() and forget() reach into file systems, which may hang for ever; they are called by the one thread
-/// that reads the files, right before: what changes later is noticed, and what has changed before is read. No lock is
-/// held meanwhile, so that the other functions never wait for them.
+/// arm_host(), arm() and forget() access file systems, which may hang for ever. The one thread that reads the files
+/// calls them just before: later changes are noticed, and earlier ones are read. No lock is held meanwhile, so the
+/// other functions never wait for them.
 class FileWatches {
 public:
     struct Notices {
         std::function<void(std::string_view machine, info::Parts parts, std::string_view why)> machine;
         std::function<void(std::string_view why)> lost;  ///< anything may have changed
-        /// A file of the machine has come, in its tree: it has changed if the file is_whole(), which may block.
+        /// A file in the machine's tree has appeared. It counts as a change if the file is_whole(), a question that may
+        /// block.
         std::function<void(std::string_view machine, std::string path)> come;
     };
 
-    /// Without inotify (its instances are used up) nothing is watched, and trouble() says so.
+    /// Without inotify (if its instances are used up) nothing is watched, and trouble() says so.
     explicit FileWatches(WatchedPlaces places);
     FileWatches(FileWatches const&) = delete;
     FileWatches& operator=(FileWatches const&) = delete;
@@ -50,19 +51,20 @@ public:
     /// Borrowed; readable when there may be something to take. -1: there is no inotify.
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
-    /// Watches what is of the host.
+    /// Watches the directories of the host.
     void arm_host();
     /// Watches the directories of a machine as they are now. `tree`: where its files are.
     void arm(Uuid const& machine, std::string const& tree);
     void forget(std::string_view machine);
 
-    /// Whether a file that has come is not about to be written, whose close would tell: who links it has it whole.
+    /// Whether a file that has appeared is complete, as one that was linked is. Otherwise somebody is about to write
+    /// it, and its close will be reported.
     static bool is_whole(std::string const& path);
 
-    /// Takes the events that there are, at most `most_events` of them. Returns whether there may be more.
+    /// Takes at most `most_events` of the waiting events. Returns whether there may be more.
     bool take_events(Notices const& notices);
 
-    /// Why not everything is watched; empty: it is. Then the files have to be polled.
+    /// Why not everything is watched; empty: everything is. Otherwise the files have to be polled.
     [[nodiscard]] std::string trouble() const;
     [[nodiscard]] std::uint64_t events() const;
     [[nodiscard]] std::uint64_t losses() const;
@@ -82,13 +84,13 @@ private:
     };
     struct Interest {
         Kind kind = Kind::ancestor;
-        std::string name = {};  // of the machine; of an ancestor the one entry that matters; of controls the path
+        std::string name = {};  // of the machine; for an ancestor the one entry that matters; for controls the path
         bool operator==(Interest const&) const = default;
     };
 
     void watch_ancestors(std::string const& directory);
     void watch_drop_ins(std::string const& directory);
-    /// Returns the watch; -1: the directory is not there, or cannot be watched (that is trouble).
+    /// Returns the watch; -1: the directory does not exist, or cannot be watched (which is trouble).
     int watch(std::string const& path, Interest interest);
     /// Returns whether nobody is interested in the watch any more.
     bool drop(int watch, Interest const& interest);
@@ -99,8 +101,8 @@ private:
 
     WatchedPlaces places_;
     UniqueFd inotify_;
-    std::unordered_map<std::string, std::vector<int>> watches_;  // of each machine; of the thread that arms
-    mutable std::mutex mutex_;                                   // of all below
+    std::unordered_map<std::string, std::vector<int>> watches_;  // by machine; only for the thread that arms
+    mutable std::mutex mutex_;                                   // for everything below
     std::unordered_map<int, std::vector<Interest>> interests_;
     std::unordered_map<std::string, std::string> trees_;  // path of each machine's tree
     std::set<std::string, std::less<>> unwatched_;        // machines, or paths of the host

@@ -12,7 +12,7 @@ namespace triton::observe {
 
 namespace {
 
-constexpr int most_reads = 4;  // of one connection in a row: a machine's launcher decides how much it says
+constexpr int most_reads = 4;  // of one connection in a row: the launcher decides how much it sends
 
 TimePoint steady_now() { return std::chrono::steady_clock::now(); }
 

@@ -14,17 +14,17 @@
 
 namespace triton::observe {
 
-/// Hears that something has happened in machines, by connections to their launchers. What they say is not read: it is
-/// the word of a machine, and only a reason to look again. A machine that talks all the time is heard a few times a
-/// second.
+/// Learns that something has happened in machines, through connections to their launchers. What they send is not read:
+/// it comes from inside a machine, and is only a reason to look again. A machine that sends all the time is heard a few
+/// times a second.
 class LauncherEvents {
 public:
     struct Settings {
         Duration pause = milliseconds(50);              ///< between two readings of one connection
-        Duration short_life = std::chrono::seconds(1);  ///< a connection that ends sooner is not made again at once
+        Duration short_life = std::chrono::seconds(1);  ///< after a shorter one the next is not made at once
         Duration retry = std::chrono::seconds(10);
     };
-    /// `heard`: something has happened. `ended`: the connection has.
+    /// `heard`: something has happened. `ended`: the connection has ended.
     struct Notices {
         std::function<void(std::string const& machine)> heard;
         std::function<void(std::string const& machine)> ended;
@@ -34,7 +34,7 @@ public:
     LauncherEvents(LauncherEvents const&) = delete;
     LauncherEvents& operator=(LauncherEvents const&) = delete;
 
-    /// Whether a connection to this launcher is to be made: there is none, and the one before has lived long enough.
+    /// Whether to connect to this launcher: there is no connection, and the one before has lasted long enough.
     [[nodiscard]] bool is_wanted(std::string const& machine, LauncherAddress const& address) const;
     void follow(std::string const& machine, LauncherAddress const& address, UniqueFd connection);
     void forget(std::string const& machine);

@@ -13,7 +13,7 @@
 
 namespace triton::observe {
 
-/// Where threads leave what they have seen, as long as somebody wants it.
+/// Where threads leave their results, as long as somebody wants them.
 struct LauncherLooks::Mailbox {
     std::mutex mutex;
     LauncherLooks* owner = nullptr;

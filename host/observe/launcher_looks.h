@@ -15,22 +15,22 @@
 
 namespace triton::observe {
 
-/// What a look at a launcher has brought.
+/// The result of a look at a launcher.
 struct LauncherSeen {
     Report report;
-    UniqueFd events;  ///< a connection that says something at each event; closed: it was not wanted, or failed
+    UniqueFd events;  ///< a connection that reports events; closed: not wanted, or failed
 };
 
 /// Looks at the launchers of machines. A machine's owner can make a look hang for ever, in system calls that nobody can
-/// interrupt; so each has a thread of its own. One that takes too long is written off: its place is given to others,
-/// and its machine is not looked at again while the thread hangs. No more than a few can be written off.
+/// interrupt, so each has a thread of its own. One that takes too long is written off: others get its place, and its
+/// machine is not looked at again while the thread hangs. Only a few can be written off.
 class LauncherLooks {
 public:
     struct Settings {
         std::size_t at_once = 8;
-        /// An owner of machines can have each of them hang one; such a thread takes some 20 KiB and no processor.
+        /// An owner can make each of his machines hang one thread, which takes some 20 KiB and no processor.
         std::size_t written_off = 1024;
-        Duration grace = std::chrono::seconds(2);  ///< for a look that should have ended
+        Duration grace = std::chrono::seconds(2);  ///< after which a look must have ended
     };
     struct Order {
         LauncherAddress address;
@@ -39,10 +39,10 @@ public:
     };
     /// Runs in a thread of its own.
     using Look = std::function<LauncherSeen(Order const& order)>;
-    /// `freed`: a thread that was written off has returned after all, from this machine, which can be looked at again.
+    /// `freed`: a thread that was written off has returned after all, and its machine can be looked at again.
     LauncherLooks(net::Loop& loop, Settings settings, Look look,
                   std::function<void(std::string const& machine)> freed = {});
-    /// Threads that still look are left behind, and nobody hears of them.
+    /// Threads that are still looking are left behind, and their results are dropped.
     ~LauncherLooks();
     LauncherLooks(LauncherLooks const&) = delete;
     LauncherLooks& operator=(LauncherLooks const&) = delete;
@@ -51,10 +51,10 @@ public:
     [[nodiscard]] bool has_room() const;
     /// Whether a thread hangs at this machine.
     [[nodiscard]] bool hangs(std::string const& machine) const;
-    /// `done` is called once, in the loop; when patience and grace are over with an empty report.
+    /// `done` is called once, in the loop; with an empty report when patience and grace are over.
     void begin(std::string machine, Order const& order, std::function<void(LauncherSeen)> done);
 
-    /// Threads that hang.
+    /// The number of hanging threads.
     [[nodiscard]] std::size_t written_off() const { return hanging_.size(); }
 
 private:
@@ -74,11 +74,11 @@ private:
     std::function<void(std::string const& machine)> freed_;
     std::shared_ptr<Mailbox> mailbox_;
     std::map<std::uint64_t, Underway> underway_;
-    std::map<std::uint64_t, std::string> hanging_;  // machines
+    std::map<std::uint64_t, std::string> hanging_;  // the machines where they hang
     std::uint64_t last_ = 0;
 };
 
-/// The look itself: subscribes to the launcher's events if wanted, and then asks it how things are.
+/// Makes a look: subscribes to the launcher's events if wanted, then asks for its state.
 LauncherSeen look_at_launcher(LauncherLooks::Order const& order);
 
 }  // namespace triton::observe

@@ -59,7 +59,8 @@ Result<machine::UnitStatus> Loader::read_unit(Uuid const& uuid, bool is_refresh)
     return status;
 }
 
-/// On a host without systemd no machine runs. Where systemd was seen, its silence says nothing about machines.
+/// Asks systemd about a unit. On a host without systemd no machine runs. On a host where it was seen, its silence says
+/// nothing about machines.
 Result<machine::UnitStatus> Loader::ask_unit(Uuid const& uuid, bool is_refresh) {
     bool const was_asked = asked_since_.contains(uuid);
     if (is_refresh && listed_ && !was_asked && !listed_->contains(uuid)) return machine::UnitStatus{};

@@ -16,8 +16,8 @@
 
 namespace triton::observe {
 
-/// Does the jobs of an agenda that read the host. It blocks, and belongs to one thread; what it works with is used by
-/// no other thread, except for the watches and the records.
+/// Does the jobs of an agenda that read the host. It blocks, and belongs to one thread. No other thread uses what it
+/// works with, except for the watches and the records.
 class Loader {
 public:
     /// All borrowed.
@@ -32,10 +32,10 @@ public:
     explicit Loader(Host host) : host_(std::move(host)) {}
 
     struct Outcome {
-        std::string error = {};                  ///< why it is to be tried again; empty: it went well
+        std::string error = {};                  ///< why to try again; empty: it has succeeded
         std::vector<std::string> machines = {};  ///< of a scan
         std::optional<Observation> seen = {};    ///< of a machine
-        Duration took = {};                      ///< as far as it was the machine that took it
+        Duration took = {};                      ///< the part of the time that the machine has caused
     };
     Outcome run(info::Job const& job);
 
@@ -48,8 +48,8 @@ private:
 
     Host host_;
     bool has_seen_units_ = false;
-    /// The units that were loaded at the latest scan. Who is not among them does not run, unless somebody has told
-    /// otherwise since.
+    /// The units that were loaded at the latest scan. Other machines do not run, unless something else was reported
+    /// since.
     std::optional<std::map<Uuid, machine::UnitStatus>> listed_;
     std::set<Uuid> asked_since_;
 };

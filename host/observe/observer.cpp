@@ -37,16 +37,16 @@ constexpr std::size_t most_log_entries = 5;
 constexpr int most_looks_in_a_row = 64;
 constexpr Duration notice_patience = std::chrono::seconds(1);
 constexpr Duration usage_lasts = std::chrono::seconds(1);
-/// Some pools know what a tree takes only by walking through it, which takes as long as its owner likes.
+/// Some pools can measure a tree only by walking through it, which may take as long as its owner likes.
 constexpr Duration disk_usage_lasts = std::chrono::minutes(1);
-constexpr int disk_usage_share = 10;  // of the time it is not measured, for each part that it is
+constexpr int disk_usage_share = 10;  // a pause is this many times as long as the measurement
 constexpr std::size_t most_usage_waiters = 512;
-constexpr Duration launcher_patience = std::chrono::seconds(2);  // of those who ask for a fresh look
-constexpr Duration quick_patience = std::chrono::seconds(1);     // with a launcher, for a whole look
-constexpr Duration slow_patience = std::chrono::seconds(4);      // with one that has taken longer, which stands apart
-constexpr std::chrono::milliseconds look_limit{5000};            // for one answer of systemd or machined
+constexpr Duration launcher_patience = std::chrono::seconds(2);  // for a caller who asks for a fresh look
+constexpr Duration quick_patience = std::chrono::seconds(1);     // for a whole look with a launcher
+constexpr Duration slow_patience = std::chrono::seconds(4);  // the same with one that was slow, in a queue of its own
+constexpr std::chrono::milliseconds look_limit{5000};        // for one answer of systemd or machined
 
-/// What one thread needs to look at machines.
+/// What a thread needs to look at machines.
 struct Eyes {
     std::unique_ptr<storage::Pool> pool;
     parts::InstalledImages images;
@@ -72,7 +72,7 @@ WatchedPlaces places_of(machine::Layout const& layout, storage::Pool const& pool
     return {layout.root, layout.machines(), std::move(trees), unit_controls_of(layout)};
 }
 
-/// The text of a property in a document: "running".
+/// The text of a property in a document, for example "running".
 std::string text_of(info::Document const& document, std::string_view property) {
     auto const member = document.member(info::View::full, property);
     bool const is_plain = member && member->size() >= 2 && member->front() == '"' && !member->contains('\\');
@@ -156,7 +156,7 @@ public:
         chores_thread_.reset();
     }
 
-    /// The first time: all that can be watched is being watched.
+    /// The first load: all watches that are possible exist by now.
     void load_all() {
         around_.agenda.want_scan("start", true);
         waiting_[around_.agenda.wait_all()] = [this](Result<>) {
@@ -169,7 +169,7 @@ public:
 
     // --- what others ask for ---
 
-    /// Whether a machine has a launcher is known when the rest of it has been read.
+    /// Reads a machine, then its launcher: only the first read tells whether it has one.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done) {
         if (is_stuck_)
             return net::post(around_.loop, [text = stuck_text(), done = std::move(done)] {
@@ -189,7 +189,7 @@ public:
         pump();
     }
 
-    /// A launcher is its owner's, and so is the time that it takes.
+    /// Stops waiting for a launcher, because a machine's owner decides how long that takes.
     static net::Task<> wait_no_longer(std::shared_ptr<Impl> self, info::Ticket ticket) {
         co_await net::sleep_for(self->around_.loop, launcher_patience);
         auto const done = self->waiting_.extract(ticket);
@@ -260,7 +260,7 @@ public:
     }
 
 private:
-    /// A machine's launcher as it was when it was last wanted.
+    /// The launcher of a machine when it was last wanted.
     struct Noticed {
         LauncherAddress address;
         std::string state;  // of the machine
@@ -276,7 +276,7 @@ private:
             if (auto job = around_.agenda.next(steady_now(), info::host_parts)) begin_load(*std::move(job));
         }
         begin_looks();
-        // What is busy calls this when it has finished.
+        // What is busy calls pump() when it has finished.
         arm(agenda_timer_, is_loading_ ? std::nullopt : around_.agenda.next_at(info::host_parts));
         arm(looks_timer_, looks_.has_room() ? around_.agenda.next_at(Part::launcher) : std::nullopt);
     }
@@ -290,7 +290,7 @@ private:
 
     // --- launchers ---
 
-    /// Most machines have none that runs, so that nothing is to be done; of those some are done at once.
+    /// Begins looks at launchers. Most machines have none that runs, so their jobs end at once.
     void begin_looks() {
         for (int i = 0; i < most_looks_in_a_row && looks_.has_room(); ++i) {
             auto job = around_.agenda.next(steady_now(), Part::launcher);
@@ -310,8 +310,8 @@ private:
         if (looks_.has_room()) net::post(around_.loop, [self = shared_from_this()] { self->pump(); });
     }
 
-    /// The machine's object is made where it takes no time of the loop. A launcher that does not answer is asked again:
-    /// at the start of a machine it is not there yet.
+    /// Ends a look. Another thread makes the machine's object, so that it does not take time of the loop. A launcher
+    /// that does not answer is asked again: when a machine has just started, it is not there yet.
     void end_look(info::Job const& job, Report report, Duration took) {
         if (is_stopping_) return;
         loader_thread_->run([self = shared_from_this(), job, report = std::move(report), took]() mutable {
@@ -334,8 +334,8 @@ private:
         pump();
     }
 
-    /// A launcher that has come is looked at, and again when its machine is up: it may not have been there before. The
-    /// connection to one that has gone is of no use.
+    /// Has a new launcher looked at, and again when its machine is up, since it may not have answered before. The
+    /// connection to one that has gone is closed.
     void notice_launcher(Observation const& seen) {
         auto const known = launchers_.find(seen.name);
         bool const is_known = known != launchers_.end();
@@ -367,8 +367,8 @@ private:
         });
     }
 
-    /// A system call hangs: that of a pool that is suspended, of a disk that dies. A restart would not end it, so that
-    /// the process stays, and says what it knew.
+    /// Reports that a system call hangs, because a pool is suspended or a disk is dying. A restart would not help, so
+    /// the process stays and goes on telling what it knew.
     void get_stuck() {
         is_stuck_ = true;
         around_.log.write(log::LogLevel::error, "stuck", stuck_text());
@@ -404,7 +404,7 @@ private:
         }
     }
 
-    /// Returns the bytes of the event that has come of it.
+    /// Returns the size of the event that this has caused.
     std::size_t apply(info::Job const& job, Observation const& seen) {
         std::uint64_t& latest = generations_[seen.name];
         if (seen.generation < latest) return 0;
@@ -436,7 +436,8 @@ private:
         keep_latest(facts_.refresh_log, refresh_);
     }
 
-    /// What a refresh has found counts as missed unless a notification of it comes soon: it was faster than that.
+    /// Counts changes as missed that a refresh has found. Those that are notified soon afterwards do not count: there
+    /// the refresh was faster.
     void settle_unexplained() {
         TimePoint const before = steady_now() - notice_patience;
         std::uint64_t missed = 0;
@@ -458,7 +459,7 @@ private:
 
     void want(std::string_view machine, Parts parts, std::string_view why) { around_.agenda.want(machine, parts, why); }
 
-    /// A notification: what a refresh has just found of the machine was not missed, but found faster.
+    /// Handles a notification. A change that a refresh has just found was then not missed.
     void told(std::string_view machine, Parts parts, std::string_view why) {
         auto const found = unexplained_.find(machine);
         if (found != unexplained_.end() && !found->second.empty()) found->second.pop_back();
@@ -535,7 +536,7 @@ private:
         return source;
     }
 
-    /// Files that cannot be watched are polled, as long as that is so.
+    /// Polls files that cannot be watched, as long as that is so.
     void watch_trouble() {
         bool const is_troubled = !watches_.trouble().empty();
         if (is_troubled && !is_polling_) {
@@ -565,7 +566,7 @@ private:
 
     // --- usage ---
 
-    /// In the thread of chores.
+    /// Runs in the thread of chores.
     void measure_disks(std::vector<parts::Used> const& machines) {
         TimePoint const began = steady_now();
         if (began < disks_due_) return;
@@ -577,7 +578,7 @@ private:
         disks_due_ = ended + std::max<Duration>(disk_usage_lasts, disk_usage_share * (ended - began));
     }
 
-    /// In the thread of chores.
+    /// Runs in the thread of chores.
     std::string measure(std::vector<parts::Used>& machines) {
         measure_disks(machines);
         json::Array rows;
@@ -626,10 +627,10 @@ private:
     bool is_stuck_ = false;
 
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
-    std::map<std::string, std::uint64_t> generations_;  // of the latest observation of each machine
+    std::map<std::string, std::uint64_t> generations_;  // of each machine's latest observation
     Facts facts_;
     std::map<std::string, std::vector<TimePoint>, std::less<>>
-        unexplained_;  // machines: when a refresh has found a change
+        unexplained_;  // when a refresh has found changes, by machine
     Facts::Refresh refresh_;
     TimePoint refresh_begun_;
     std::function<void()> loaded_;
@@ -642,8 +643,8 @@ private:
     Text usage_;
     TimePoint usage_made_at_;
     std::vector<GotText> usage_waiters_;
-    std::map<std::string, storage::Usage, std::less<>> disks_;  // as they were measured last; of the thread of chores
-    TimePoint disks_due_ = TimePoint::min();                    // the same
+    std::map<std::string, storage::Usage, std::less<>> disks_;  // as last measured; belongs to the thread of chores
+    TimePoint disks_due_ = TimePoint::min();                    // likewise
 
     std::unique_ptr<Worker> loader_thread_ = std::make_unique<Worker>();
     std::unique_ptr<Worker> chores_thread_ = std::make_unique<Worker>();

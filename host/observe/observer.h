@@ -20,19 +20,19 @@
 
 namespace triton::observe {
 
-/// Keeps the cache as the host is: it watches files, systemd, the pool and the launchers of machines, has the agenda
-/// decide what to read again, has it read by threads of its own, and gives what they find to the cache.
+/// Keeps the cache equal to the host. It watches files, systemd, the pool and the launchers of machines; the agenda
+/// decides what to read again; its own threads read that and give the results to the cache.
 ///
-/// It watches first and loads afterwards, so that no change falls between the two. What it cannot watch it polls. When
+/// It begins to watch before it loads, so that no change in between is missed. What it cannot watch it polls. When
 /// notifications were lost it reads everything again.
 class Observer {
 public:
     struct Settings {
-        std::string root = {};                          ///< before all paths of the host
+        std::string root = {};                          ///< comes before all paths of the host
         std::function<std::int64_t()> now;              ///< microseconds since 1970
-        Duration poll_every = std::chrono::seconds(5);  ///< of files that cannot be watched
+        Duration poll_every = std::chrono::seconds(5);  ///< for files that cannot be watched
         bool with_systemd = true;
-        Duration stuck_after = std::chrono::seconds(30);  ///< of one look that does not end
+        Duration stuck_after = std::chrono::seconds(30);  ///< for one look that does not end
         std::string zpool_program = "zpool";
     };
     /// All borrowed. `has_grown` is called after events were added to the feed.
@@ -51,18 +51,18 @@ public:
     Observer(Observer const&) = delete;
     Observer& operator=(Observer const&) = delete;
 
-    /// Begins to watch and to load. `loaded` is called once: all machines are in the cache.
+    /// Begins to watch and to load. `loaded` is called once, when all machines are in the cache.
     void start(std::function<void()> loaded);
 
-    /// Ends its child processes and waits for nothing: right before the process ends. Threads may hang.
+    /// Ends child processes without waiting for anything, just before this process ends. Threads may hang.
     void abandon();
 
     using Text = std::shared_ptr<std::string const>;
     using GotText = std::function<void(Result<Text>)>;
-    /// Calls when what a reload has found is in the cache that has begun after this call: of one machine, or (nullopt)
-    /// of all. Errors: unavailable while a look hangs, and nothing else is looked at.
+    /// Calls `done` when the results of a reload that begins after this call are in the cache: of one machine, or
+    /// (nullopt) of all. Errors: unavailable while a look hangs, since then nothing else is read.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done);
-    /// What each machine uses now, as `vmadm stats -j` writes it; made at most once a second.
+    /// The present use of each machine, in the form of `vmadm stats -j`; made at most once a second.
     void usage(GotText got);
     /// The lines of the history, the oldest first.
     void history(std::optional<Uuid> const& machine, GotText got);

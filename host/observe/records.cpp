@@ -72,7 +72,7 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
         auto const known = records_.find(name);
         bool const is_gone =
             findings.stored && !*findings.stored && findings.stored->error().kind == ErrorKind::not_found;
-        // A part of a machine whose files nobody has read, or that was deleted meanwhile.
+        // Nothing is known of this machine's files, or it was deleted meanwhile.
         if (is_gone || (!findings.stored && known == records_.end())) {
             if (known != records_.end()) records_.erase(known);
             return seen;
@@ -89,7 +89,7 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
             seen.has_failed |= !note(record, Part::unit, read, *unit ? nullptr : &unit->error());
         }
         if (auto& snapshots = findings.snapshots) {
-            // A tree that the pool does not have has no snapshots.
+            // A tree that is not in the pool has no snapshots.
             bool const is_missing = !*snapshots && snapshots->error().kind == ErrorKind::not_found;
             if (*snapshots || is_missing)
                 record.snapshots = *snapshots ? std::move(**snapshots) : std::vector<machine::Snapshot>();

@@ -17,47 +17,47 @@
 
 namespace triton::observe {
 
-/// What the launcher of a machine has said, and which PID 1 that was.
+/// The report of a machine's launcher, and which PID 1 has given it.
 struct Report {
     std::int64_t leader = 0;
     std::optional<json::Object> content = {};  ///< nullopt: it did not answer
 };
 
-/// What a job has found out of one machine; parts that it has not read are missing.
+/// What a job has found out about one machine. Parts that it has not read are missing.
 struct Findings {
-    std::optional<Result<machine::Machine>> stored = {};  ///< not_found: it is gone
+    std::optional<Result<machine::Machine>> stored = {};  ///< not_found: it was deleted
     std::optional<Result<machine::UnitStatus>> unit = {};
     std::optional<Result<std::vector<machine::Snapshot>>> snapshots = {};
     std::optional<Report> report = {};
 };
 
-/// Whose launcher can be asked.
+/// How to ask a launcher.
 struct LauncherAddress {
     std::int64_t leader = 0;
     std::int64_t root_uid = 0;
     bool operator==(LauncherAddress const&) const = default;
 };
 
-/// A machine as it is known now.
+/// The known state of a machine.
 struct Observation {
     std::string name;
-    info::DocumentPtr document;  ///< null: it is gone
+    info::DocumentPtr document;  ///< null: it was deleted
     std::uint64_t generation = 0;
-    std::optional<LauncherAddress> launcher = {};  ///< nullopt: it has none that runs
-    bool has_failed = false;                       ///< a part could not be read; its earlier state is kept
+    std::optional<LauncherAddress> launcher = {};  ///< nullopt: no launcher is running
+    bool has_failed = false;                       ///< a part could not be read, and keeps its earlier state
 };
 
-/// The parts of all machines as they were read last. Any thread.
+/// The parts of all machines as last read. For any thread.
 class Records {
 public:
-    /// Takes what was found and makes of all parts the machine as it is known now. Observations of one machine may
-    /// overtake each other on their way; the one of the higher generation knows more.
-    /// `at`: microseconds since 1970. `why`: what has caused the reading.
+    /// Takes new findings, and combines all parts into the known state of the machine. Observations of one machine may
+    /// overtake each other; the one with the higher generation knows more.
+    /// `at`: microseconds since 1970. `why`: the reason for reading.
     Observation take(std::string const& name, Findings findings, std::int64_t at, std::string_view why);
 
     [[nodiscard]] std::vector<std::string> names() const;
     [[nodiscard]] std::optional<LauncherAddress> launcher(std::string const& name) const;
-    /// Part by part: a line of JSON. Empty: there is no such machine.
+    /// Each part in a line of JSON. Empty: there is no such machine.
     [[nodiscard]] std::string raw(std::string const& name) const;
 
 private:
@@ -65,10 +65,10 @@ private:
         std::int64_t at = 0;
         std::string why = {};
         std::uint64_t generation = 0;
-        std::string error = {};  ///< of the latest attempt; empty: it went well
+        std::string error = {};  ///< of the latest attempt; empty: it has succeeded
     };
     struct Record {
-        std::shared_ptr<machine::Machine const> stored;  ///< null: it cannot be read, see `broken`
+        std::shared_ptr<machine::Machine const> stored;  ///< null: unreadable, see `broken`
         Error broken;
         machine::UnitStatus unit;
         std::vector<machine::Snapshot> snapshots;

@@ -12,10 +12,10 @@ namespace triton::observe {
 namespace {
 
 constexpr std::size_t most_bytes = 64;
-/// Beyond that a number in JSON is not exact for everybody.
+/// Beyond this, a number in JSON is not exact for all readers.
 constexpr std::uint64_t most = std::uint64_t{1} << 53;
 
-/// Nullopt: it is not a number, and a line end.
+/// Parses a number and the end of its line; nullopt for anything else.
 std::optional<std::uint64_t> parse(std::string_view text) {
     std::uint64_t number = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);

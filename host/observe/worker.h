@@ -9,7 +9,7 @@
 
 namespace triton::observe {
 
-/// A thread for what blocks: it does one piece of work after the other. No signal is delivered to it.
+/// A thread for work that blocks: it does one piece after the other. No signal is delivered to it.
 class Worker {
 public:
     Worker();
@@ -18,7 +18,7 @@ public:
     Worker(Worker const&) = delete;
     Worker& operator=(Worker const&) = delete;
 
-    /// `work` must not throw. From any thread.
+    /// `work` must not throw. May be called from any thread.
     void run(std::function<void()> work);
 
 private:
@@ -31,7 +31,7 @@ private:
     std::thread thread_;
 };
 
-/// As long as it lives, threads that this thread starts have all signals blocked.
+/// While it exists, threads that this thread starts have all signals blocked.
 class SignalsBlocked {
 public:
     SignalsBlocked();

@@ -11,11 +11,11 @@
 
 namespace triton::observe {
 
-/// Reads what `zpool events -f -H -v` writes, as it comes: which machines' trees something has happened to, and whether
-/// the kernel has dropped events. Everything that is about other datasets is passed over. Source: zpool-events(8).
+/// Reads the output of `zpool events -f -H -v` as it arrives: which machines' trees have changed, and whether the
+/// kernel has dropped events. Everything about other datasets is ignored. Source: zpool-events(8).
 class ZfsEventText {
 public:
-    /// A longer line is passed over.
+    /// Longer lines are ignored.
     static constexpr std::size_t longest_line = 64 << 10;
 
     struct Tell {
@@ -30,8 +30,8 @@ private:
     bool is_too_long_ = false;
 };
 
-/// The machine whose tree, or snapshot of it, a dataset is: "tank/triton/machines/<uuid>@vmsnap-a". What a machine has
-/// below its tree is its own.
+/// The machine to whose tree a dataset or snapshot belongs: "tank/triton/machines/<uuid>@vmsnap-a". Datasets below a
+/// machine's tree are its own business.
 std::optional<Uuid> machine_of_dataset(std::string_view dataset);
 
 }  // namespace triton::observe

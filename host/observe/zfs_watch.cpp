@@ -30,7 +30,7 @@ struct Child {
     UniqueFd output;
 };
 
-/// With its standard output as a pipe, and nothing else.
+/// Starts the program with a pipe as its standard output, and nothing else.
 Result<Child> start_child(std::string const& program) {
     Pipe pipe = TRY(make_pipe());
     posix_spawn_file_actions_t actions;
@@ -42,7 +42,7 @@ Result<Child> start_child(std::string const& program) {
     ::posix_spawnattr_init(&attributes);
     sigset_t defaults;
     ::sigemptyset(&defaults);
-    ::sigaddset(&defaults, SIGPIPE);  // it ends when nobody reads any more
+    ::sigaddset(&defaults, SIGPIPE);  // so that it ends when nobody reads any more
     ::posix_spawnattr_setsigdefault(&attributes, &defaults);
     ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGDEF);
     std::array<std::string, 5> words{program, "events", "-f", "-H", "-v"};
@@ -54,7 +54,7 @@ Result<Child> start_child(std::string const& program) {
     ::posix_spawn_file_actions_destroy(&actions);
     if (err != 0) return fail(err, "run " + program + " events");
     child.output = std::move(pipe.reader);
-    (void)::fcntl(child.output.get(), F_SETFL, O_NONBLOCK);  // nobody shares this end
+    (void)::fcntl(child.output.get(), F_SETFL, O_NONBLOCK);  // nobody else has this end
     return child;
 }
 
@@ -137,7 +137,7 @@ struct ZfsWatch::State : std::enable_shared_from_this<State> {
     void end_child() {
         if (child <= 0) return;
         (void)::kill(child, SIGKILL);
-        (void)::waitpid(child, nullptr, 0);  // it is dead: this does not take long
+        (void)::waitpid(child, nullptr, 0);  // it is dead, so this does not take long
         child = -1;
     }
 

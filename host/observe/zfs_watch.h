@@ -12,15 +12,15 @@
 
 namespace triton::observe {
 
-/// Hears from ZFS what happens to the trees of machines, by a child `zpool events`. A child that ends is started again;
-/// one that never lives for long (zfs-fuse knows no events) is tried less and less often.
+/// Learns from ZFS what happens to the trees of machines, by a child `zpool events`. A child that ends is started
+/// again. One that never lives for long (zfs-fuse has no events) is tried less and less often.
 class ZfsWatch {
 public:
     struct Settings {
         std::string program = "zpool";
         Duration first_pause = std::chrono::seconds(1);
         Duration longest_pause = std::chrono::minutes(5);
-        Duration short_life = std::chrono::seconds(10);  ///< a child that ends sooner has reported nothing
+        Duration short_life = std::chrono::seconds(10);  ///< a child that ends sooner counts as not having worked
     };
     struct Notices {
         std::function<void(Uuid const& machine)> machine;
@@ -35,7 +35,7 @@ public:
 
     void start();
     [[nodiscard]] bool is_working() const;
-    /// Why it is not; empty: it is.
+    /// Why it does not work; empty: it does.
     [[nodiscard]] std::string const& trouble() const;
     [[nodiscard]] std::uint64_t events() const;
     [[nodiscard]] std::uint64_t losses() const;

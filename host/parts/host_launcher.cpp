@@ -19,20 +19,20 @@ namespace triton::parts {
 
 namespace {
 
-/// Sets the effective user of this thread alone: seteuid(3) of libc would do it to all threads of the process.
+/// Sets the effective user of this thread only: seteuid(3) of libc would do that for all threads of the process.
 int set_thread_user(uid_t uid) { return static_cast<int>(::syscall(SYS_setresuid, uid_t{0}, uid, uid_t{0})); }
 
 Result<varlink::Connection> connect_as(uid_t uid, std::string const& path, Duration limit) {
     if (set_thread_user(uid) != 0) return fail(errno, "become root of the machine");
     auto connection = varlink::Connection::connect(path, limit);
-    if (set_thread_user(0) != 0) std::abort();  // never: the saved uid is 0
+    if (set_thread_user(0) != 0) std::abort();  // cannot happen: the saved uid is 0
     return connection;
 }
 
 }  // namespace
 
 Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, TimePoint deadline) {
-    // The machine may have put anything there: the path is not followed out of its root.
+    // The machine may have put anything there, so the path is not followed out of its root.
     std::string const root = "/proc/" + std::to_string(leader) + "/root";
     UniqueFd const socket =
         TRY(files::open_confined(root, std::string(machine::control_socket_inside), O_PATH | O_CLOEXEC));
@@ -65,7 +65,7 @@ Result<> HostLauncher::check(std::string_view document) {
     while (!rest.empty()) {
         std::size_t const line = std::min(rest.find('\n'), rest.size());
         std::string detail(rest.substr(0, line));
-        if (detail.starts_with("-: ")) detail.replace(0, 1, "launch");  // it came from standard input
+        if (detail.starts_with("-: ")) detail.replace(0, 1, "launch");  // the configuration came from standard input
         if (line > 0) error.details.push_back(std::move(detail));
         rest.remove_prefix(std::min(line + 1, rest.size()));
     }
@@ -122,7 +122,7 @@ Result<HostLauncher::Versions> HostLauncher::upgrade(std::int64_t leader, std::i
         auto const reply = connection->reply(deadline);
         if (!reply && reply.error() == varlink::Connection::Silence::timed_out)
             return fail(ErrorKind::timeout, std::string(what), "it does not answer");
-        // Its successor has no connections: the end of this one is the sign that it has taken over.
+        // The successor has no connections, so the end of this one shows that it has taken over.
         if (!reply && !is_first) return versions;
         if (!reply) return fail(ErrorKind::unavailable, std::string(what), "it does not answer");
         if (!reply->error.empty()) {

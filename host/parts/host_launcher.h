@@ -12,12 +12,12 @@
 namespace triton::parts {
 
 /// Connects to the launcher of a running machine, as root of the machine: the launcher asks the kernel who has
-/// connected, and root of the host is nobody there. Only the calling thread becomes somebody else meanwhile.
-/// `leader`: the host's number of the machine's PID 1. `root_uid`: the uid that its root has on the host.
+/// connected, and the host's root does not exist there. Only the calling thread changes its user meanwhile. `leader`:
+/// the pid of the machine's PID 1 on the host. `root_uid`: the uid of its root on the host.
 /// Errors: those of connect(2); `timeout`.
 Result<varlink::Connection> connect_to_launcher(std::int64_t leader, std::int64_t root_uid, TimePoint deadline);
 
-/// What it says of itself and of its programs, as one JSON object; nullopt: it has not answered by the deadline.
+/// The state of a launcher and its programs, as one JSON object; nullopt: it has not answered by the deadline.
 std::optional<std::string> launcher_status(std::int64_t leader, std::int64_t root_uid, TimePoint deadline);
 
 /// The triton-launch of this host.
@@ -31,7 +31,7 @@ public:
         std::string from;
         std::string to;
     };
-    /// Has the launcher of a machine replace itself by the program at a path inside, and waits until it has.
+    /// Makes a machine's launcher replace itself by the program at a path inside, and waits for that.
     /// Errors: `unavailable` when it does not answer; `refused` with its reason.
     Result<Versions> upgrade(std::int64_t leader, std::int64_t root_uid, std::string_view inside);
 };

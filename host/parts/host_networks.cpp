@@ -15,7 +15,7 @@ namespace {
 constexpr char init_name[] = "/triton-machine-init";
 constexpr char installed_directory[] = "/usr/libexec/triton";
 
-/// Where this program is: that of a build tree has the others beside it.
+/// The directory of this program; in a build tree, the other programs are next to it.
 Result<std::string> own_directory() {
     std::string self(4096, '\0');
     ssize_t const length = ::readlink("/proc/self/exe", self.data(), self.size());

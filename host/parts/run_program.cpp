@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t most_output = 64 << 10;
 
-/// The file actions of a spawn; freed at the end.
+/// The file actions of a spawn; the destructor frees them.
 class FileActions {
 public:
     FileActions() { posix_spawn_file_actions_init(&actions_); }
@@ -35,7 +35,7 @@ private:
     posix_spawn_file_actions_t actions_{};
 };
 
-/// What a program that runs has.
+/// A running program and its descriptors.
 struct Started {
     pid_t pid = -1;
     UniqueFd output;
@@ -83,7 +83,7 @@ Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::strin
         return fail(errno, "run " + words.front());
     Started const started = TRY(start(words, document.get()));
     ProgramEnd end;
-    // what is beyond the limit is read and forgotten, or the program would wait for us
+    // everything beyond the limit is read and dropped, or the program would wait for us
     read_output(started.output.get(), [&end](std::string_view piece) {
         end.output.append(piece.substr(0, most_output - end.output.size()));
         return true;
@@ -98,7 +98,7 @@ Result<int> stream_program(std::vector<std::string> const& words,
     if (!nothing) return fail(errno, "open /dev/null");
     Started started = TRY(start(words, nothing.get()));
     read_output(started.output.get(), take);
-    started.output = UniqueFd();  // who writes on gets SIGPIPE
+    started.output = UniqueFd();  // further writes get SIGPIPE
     return exit_code_of(started.pid);
 }
 

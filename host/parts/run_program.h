@@ -10,7 +10,7 @@
 namespace triton::parts {
 
 struct ProgramEnd {
-    int exit_code = 0;        ///< 128 and the signal when it was killed
+    int exit_code = 0;        ///< 128 plus the signal when it was killed
     std::string output = {};  ///< standard output and standard error, at most 64 KiB
 };
 
@@ -18,7 +18,7 @@ struct ProgramEnd {
 /// Errors: those of posix_spawn(3), "run <program>".
 Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input);
 
-/// Runs a program likewise, without input, and hands each piece of its output on as it comes, until `take` returns
+/// Runs a program likewise, without input, and passes each piece of its output on as it arrives, until `take` returns
 /// false. Returns its exit code.
 Result<int> stream_program(std::vector<std::string> const& words,
                            std::function<bool(std::string_view piece)> const& take);

@@ -12,11 +12,11 @@
 
 namespace triton::parts {
 
-/// systemd on the system's bus, connected to when it is first needed.
+/// systemd on the system's bus; the connection is made when it is first needed.
 class SystemdUnits final : public machine::Units {
 public:
     SystemdUnits() = default;
-    /// For looking only: what changes something may take longer.
+    /// The limit is for calls that only look; changes may take longer.
     explicit SystemdUnits(std::chrono::milliseconds call_limit) : call_limit_(call_limit) {}
 
     Result<machine::UnitStatus> status(Uuid const& uuid) override;

@@ -14,7 +14,7 @@ namespace triton::parts {
 
 inline constexpr std::uint64_t mebibyte_of_figures = 1 << 20;
 
-/// A figure of what a machine uses: its name in JSON, its column in a table, and what it is counted in there.
+/// A figure about a machine: its name in JSON, its column in a table, and its unit there.
 struct Figure {
     std::string_view name;
     std::optional<std::uint64_t> machine::CgroupUsage::* member;
@@ -33,7 +33,7 @@ inline constexpr std::array<Figure, 8> figures{{
     {"written_bytes", &machine::CgroupUsage::written_bytes, "written", "WRITE_MIB", mebibyte_of_figures},
 }};
 
-/// What one machine uses.
+/// The use of one machine.
 struct Used {
     std::string uuid;
     std::string state;
@@ -42,7 +42,7 @@ struct Used {
     std::optional<storage::Usage> disk;
 };
 
-/// The object that `vmadm stats -j` has of it, in bytes; unknown values are left out.
+/// The object of `vmadm stats -j` for it, in bytes; unknown values are left out.
 json::Object usage_row(Used const& used);
 
 }  // namespace triton::parts

@@ -29,7 +29,7 @@ Result<> wait_for(int fd, short events, TimePoint deadline) {
 
 using ControlBuffer = std::array<char, CMSG_SPACE(sizeof(int) * most_descriptors)>;
 
-/// All descriptors that came. What is not one (credentials) is passed over.
+/// Takes all descriptors of a message. Other ancillary data, such as credentials, is ignored.
 std::vector<UniqueFd> take_descriptors(msghdr& header) {
     std::vector<UniqueFd> descriptors;
     for (cmsghdr* part = CMSG_FIRSTHDR(&header); part != nullptr; part = CMSG_NXTHDR(&header, part)) {
@@ -94,7 +94,7 @@ Result<Packet> Channel::receive(TimePoint deadline, std::size_t expected_descrip
         header.msg_controllen = control.size();
         size = ::recvmsg(socket_.get(), &header, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
         if (size >= 0) break;
-        // The peer has gone with messages of ours unread. That is told once, before what it had sent.
+        // The peer has gone without reading messages of ours. That is reported once, before what it has sent.
         if (errno == EINTR || errno == ECONNRESET) continue;
         if (errno != EAGAIN && errno != EWOULDBLOCK) return fail(errno, "receive a message");
         TRY(wait_for(socket_.get(), POLLIN, deadline));

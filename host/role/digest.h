@@ -7,17 +7,17 @@
 
 namespace triton::role {
 
-/// The SHA-256 of something, as "sha256:<64 lower-case hexadecimal digits>". A valid one may be used in a path or a
-/// URL: no text becomes one unless it is one.
+/// A SHA-256 as "sha256:<64 lower-case hexadecimal digits>". It may be used in a path or a URL, because only a valid
+/// text becomes a Digest.
 /// Source: image-spec, descriptor.md, "Digests".
 class Digest {
 public:
-    /// That of no bytes at all: also a value that comes from nowhere is safe to use.
+    /// The digest of no bytes at all: so a default value is safe to use, too.
     Digest() : hex_("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855") {}
-    /// Errors: `unsupported` for another algorithm of a well-formed digest; `invalid` for all else (upper case, a
-    /// wrong length, a slash).
+    /// Errors: `unsupported` for a well-formed digest of another algorithm; `invalid` for everything else (upper case,
+    /// a wrong length, a slash).
     static Result<Digest> parse(std::string_view text);
-    /// Of 64 hexadecimal digits alone. Errors: the same.
+    /// Reads 64 hexadecimal digits alone. Errors: the same.
     static Result<Digest> of_hex(std::string_view hex);
 
     [[nodiscard]] std::string const& hex() const { return hex_; }
@@ -30,7 +30,7 @@ private:
     std::string hex_;
 };
 
-/// Whether it is `digits` lower-case hexadecimal digits.
+/// Whether the text consists of `digits` lower-case hexadecimal digits.
 bool is_lower_hex(std::string_view text, std::size_t digits);
 
 }  // namespace triton::role

@@ -14,21 +14,21 @@ namespace triton::role {
 
 // Between the library and triton-download. One process serves many requests, side by side.
 
-/// With 3 descriptors: the write end of a pipe, a sealed memfd with the message Credentials, and a sealed memfd with
-/// certificates of authorities in PEM; empty: those of the system.
+/// Has 3 descriptors: the write end of a pipe, a sealed memfd with the message Credentials, and a sealed memfd with
+/// certificates of authorities in PEM; if that is empty, those of the system.
 struct Download {
     static constexpr std::string_view name = "download";
     std::uint32_t id = 0;
     std::vector<std::string> urls;  ///< http or https; those after the first are mirrors
     std::uint64_t offset = 0;
-    std::optional<std::uint64_t> length = {};  ///< a closed range from `offset`; none: all there is
-    /// What is wanted from `offset` on of a server that gives all of it instead of a range. None: that is a failure of
-    /// kind `unsupported` with its status, 200.
+    std::optional<std::uint64_t> length = {};  ///< of a closed range from `offset`; none: everything
+    /// How many bytes to take from `offset` on if a server sends everything instead of a range. None: that is a failure
+    /// of kind `unsupported` with its status, 200.
     std::optional<std::uint64_t> whole_length = {};
-    /// Entity tag, for the first URL; empty: none. When the server has another by now, nothing is written, and that is
-    /// a failure of kind `corrupt` with the status of the answer.
+    /// Entity tag, for the first URL; empty: none. If the server now has another one, nothing is written, and that is a
+    /// failure of kind `corrupt` with the status of the answer.
     std::string if_range = {};
-    std::uint64_t maximum = 0;  ///< bytes that may come
+    std::uint64_t maximum = 0;  ///< how many bytes may come
     std::vector<std::string> accept = {};
     std::string scope = {};  ///< "repository:library/alpine:pull"
     std::string proxy = {};
@@ -36,12 +36,12 @@ struct Download {
     std::uint64_t stall_milliseconds = 30'000;
 };
 
-/// Credentials for a server. They are sent to this host only.
+/// Credentials for a server. They are sent only to this host.
 struct HostCredential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
     std::string user = {};
     std::string password = {};
-    std::string token = {};  ///< instead of both
+    std::string token = {};  ///< used instead of both
 };
 struct Credentials {
     static constexpr std::string_view name = "credentials";
@@ -60,26 +60,26 @@ struct Answer {
     std::uint32_t status = 0;
     std::optional<std::uint64_t> length = {};  ///< of the body
     std::optional<std::uint64_t> offset = {};  ///< Content-Range, of 206
-    std::optional<std::uint64_t> size = {};    ///< of all, Content-Range or the length of a 200
+    std::optional<std::uint64_t> size = {};    ///< of the whole, from Content-Range or the length of a 200
     std::string etag = {};
     std::string media_type = {};
     std::string final_host = {};  ///< after redirects
     std::string digest = {};      ///< Docker-Content-Digest: a hint
 };
-/// All of it was written to the pipe, which is closed.
+/// Everything was written to the pipe, which is closed.
 struct Downloaded {
     static constexpr std::string_view name = "downloaded";
     std::uint32_t id = 0;
     std::uint64_t bytes = 0;
 };
-/// The pipe is closed; what came before is in it.
+/// The pipe is closed; what was received before is in it.
 struct DownloadFailed {
     static constexpr std::string_view name = "downloadFailed";
     std::uint32_t id = 0;
     ErrorKind kind = ErrorKind::internal;
     std::string reason;
     bool is_transient = false;
-    std::uint32_t status = 0;  ///< of HTTP; 0: it did not come so far
+    std::uint32_t status = 0;  ///< of HTTP; 0: there was none yet
     std::optional<std::uint64_t> retry_after_milliseconds = {};
 };
 

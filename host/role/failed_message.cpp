@@ -7,7 +7,7 @@ namespace {
 constexpr std::size_t most_details = 20;
 constexpr std::size_t longest_text = 1000;
 
-/// A role may be in anybody's hands: what it says goes to a terminal.
+/// Makes a role's text printable: a role may have been taken over, and its text goes to a terminal.
 std::string printable(std::string_view text) {
     std::string shown(text.substr(0, longest_text));
     for (char& c : shown)

@@ -7,7 +7,7 @@
 
 namespace triton::role {
 
-/// What ended a job. The texts are a role's: for an operator's eyes, and nothing is decided by them.
+/// The failure that has ended a job. Its texts come from a role: they are for operators, and nothing depends on them.
 struct Failed {
     static constexpr std::string_view name = "failed";
     ErrorKind kind = ErrorKind::internal;
@@ -19,7 +19,7 @@ struct Failed {
 std::span<Row<Failed> const> table(json::TableOf<Failed>);
 
 Failed failed(Error const& error);
-/// Control characters become blanks, and what is longer than a line of a log is cut.
+/// Turns control characters into blanks, and cuts what is longer than a line of a log.
 Error error_of(Failed const& failed);
 
 }  // namespace triton::role

@@ -34,18 +34,18 @@ namespace triton::role {
 ///         return rows;
 ///     }
 ///
-/// The reader takes nothing but what the writer writes: unknown keys, keys given twice and further members are errors.
-/// It is as strict to the library as to a role.
+/// The reader accepts only what the writer writes: unknown keys, keys given twice and further members are errors. It is
+/// as strict with the library as with a role.
 template <class Object>
 using Row = json::WritableRow<Object>;
 
-/// A value of a message, both ways: `Kind` has read() and write(), and a Shape.
+/// A kind of value in messages: it has read() and write(), and a Shape.
 using Count = json::Integer<std::uint64_t, 0, INT64_MAX>;
 using Id = json::Integer<std::uint32_t, 0, UINT32_MAX>;
 using Flag = json::Boolean;
 
 std::optional<std::string> read_string(json::Node const& node, json::Where const& at, json::Reading& reading);
-/// Any text, an empty one too.
+/// Any text, including an empty one.
 using String = json::Kind<read_string, json::any_text>;
 
 inline constexpr json::Shape digest_shape{.types = "string", .pattern = "^sha256:[0-9a-f]{64}$"};
@@ -159,16 +159,16 @@ std::string encode(Message const& message) {
     return std::move(writer.close('}')).text();
 }
 
-/// The one member of a message. Errors: `corrupt`: "message is not an object with one member", what is wrong with the
-/// JSON.
+/// Reads the one member of a message. Errors: `corrupt`: "message is not an object with one member", what is wrong with
+/// the JSON.
 Result<json::Member> read_envelope(std::string_view text);
-/// Errors: `corrupt`: "message \"range\" is malformed: id: required key is missing", with all of it.
+/// Errors: `corrupt`: "message \"range\" is malformed: id: required key is missing", with all problems.
 std::unexpected<Error> malformed(std::string_view name, json::Reading&& reading);
 /// Errors: `corrupt`: "message \"rnage\" is not expected here".
 std::unexpected<Error> unexpected_message(std::string_view name);
 inline constexpr std::size_t most_problems = 5;
 
-/// A message that is one of those. Errors: `corrupt`, as above.
+/// Reads one of these messages. Errors: `corrupt`, as above.
 template <class... Messages>
 Result<std::variant<Messages...>> decode(std::string_view text) {
     json::Member const member = TRY(read_envelope(text));
@@ -187,7 +187,7 @@ Result<std::variant<Messages...>> decode(std::string_view text) {
     return *std::move(found);
 }
 
-/// Sends one, up to the deadline. Errors: those of Channel::send().
+/// Sends a message, up to the deadline. Errors: those of Channel::send().
 template <class Message>
 Result<> send(Channel& channel, Message const& message, TimePoint deadline, std::span<int const> descriptors = {}) {
     return channel.send(encode(message), descriptors, deadline);

@@ -30,7 +30,7 @@ namespace {
 struct RoleRow {
     Role role;
     std::string_view program;
-    /// The user where no account has the program's name: the same on every host, and nobody's otherwise.
+    /// The user when no account has the program's name: the same on every host, and used by nobody else.
     std::uint32_t user;
     unsigned long namespaces;
 };
@@ -77,7 +77,7 @@ Account account_of(Role role) {
     return {row.user, row.user};
 }
 
-/// One kind of ids of a role's user namespace: what /proc/PID/uid_map gets, and which id in it is the role's own.
+/// One kind of ids in a role's user namespace: the text for /proc/PID/uid_map, and the role's own id in it.
 struct IdMap {
     std::string text;
     std::uint32_t own;
@@ -101,12 +101,12 @@ Result<> write_proc(int pid, std::string_view file, std::string_view text) {
     return {};
 }
 
-/// What the child needs, made before clone(2): after it only system calls are safe.
+/// What the child needs, made before clone(2): afterwards only system calls are safe.
 struct Child {
     int program;
     int channel;
-    int go;      // read end: a byte says that the ids are there
-    int giver;   // the other end, of which only the parent's copy may be left: its end is then seen
+    int go;      // read end; a byte says that the ids are set
+    int giver;   // the other end, of which only the parent may have a copy: so its end is noticed
     int report;  // write end, close-on-exec: the errno of what failed
     int null;
     char* const* arguments;
@@ -116,8 +116,8 @@ struct Child {
     char byte = 0;
     std::array<char*, 1> const environment{nullptr};
     ::close(child.giver);
-    // Another child of ours may hold a copy of it, too. The signal is asked for again below: a change of user forgets
-    // it.
+    // Another child of ours may hold a copy of it, too. The signal is requested again below, because a change of user
+    // clears it.
     bool const is_ready =
         ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::read(child.go, &byte, 1) == 1  // nothing: the parent is gone
         && ::syscall(SYS_setgroups, 0, nullptr) == 0 && ::syscall(SYS_setresgid, 0, 0, 0) == 0 &&
@@ -134,7 +134,7 @@ struct Child {
     ::_exit(127);
 }
 
-/// The number of a descriptor that the child would overwrite is moved away from it.
+/// Moves a descriptor whose number the child would overwrite.
 Result<UniqueFd> above_channel(UniqueFd fd) {
     if (fd.get() > channel_descriptor) return fd;
     UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, channel_descriptor + 1));
@@ -152,7 +152,7 @@ Result<Clone> clone_child(unsigned long namespaces, Child const& child) {
     sigset_t none;
     ::sigfillset(&all);
     ::sigemptyset(&none);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours runs in the child
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
     int pidfd = -1;
     long const pid = ::syscall(SYS_clone, namespaces | CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr);
     if (pid == 0) {
@@ -171,7 +171,7 @@ Result<> map_ids(int pid, IdMap const& users, IdMap const& groups) {
     return {};
 }
 
-/// Reaps it, and says how it ended.
+/// Reaps the process, and returns how it ended.
 Result<siginfo_t> reap_now(UniqueFd const& pidfd) {
     siginfo_t info{};
     while (::waitid(P_PIDFD, static_cast<id_t>(pidfd.get()), &info, WEXITED) != 0)
@@ -249,7 +249,7 @@ void RoleProcess::kill() {
     if (pid_ < 0) return;
     channel_.close();
     ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
-    (void)reap_now(pidfd_);  // SIGKILL ends every process; there is nobody to tell how
+    (void)reap_now(pidfd_);  // SIGKILL ends every process, and nobody asks how
     pid_ = -1;
 }
 

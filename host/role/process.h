@@ -11,10 +11,10 @@
 
 namespace triton::role {
 
-/// The three programs of the wall. Each has a user of its own, by its program's name, and namespaces of its own.
+/// The three confined programs. Each has its own user, named after the program, and its own namespaces.
 enum class Role : std::uint8_t { download, verify, unpack };
 
-/// Which ids of the host a role's user namespace has: 0 to count-1 are first to first+count-1.
+/// The ids of the host in a role's user namespace: 0 to count-1 are first to first+count-1.
 struct IdRange {
     std::uint32_t first = 0;
     std::uint32_t count = UINT32_MAX;
@@ -23,21 +23,21 @@ struct IdRange {
 };
 
 struct RoleSettings {
-    /// Where the programs are. Empty: TRITON_LIBEXEC, else the directory of the running program when it has the role
-    /// (a build tree), else /usr/libexec/triton.
+    /// Where the programs are. Empty: TRITON_LIBEXEC, else the directory of the running program if the role is there (a
+    /// build tree), else /usr/libexec/triton.
     std::string directory = {};
-    /// Of the user namespace of `unpack`. The others have one id, their own.
+    /// The ids of the user namespace of `unpack`. The other roles have only their own id.
     IdRange ids = {};
 };
 
-/// "triton-verify": the program, and the user that it runs as.
+/// Returns "triton-verify", for example: the program, and the user that it runs as.
 std::string_view program_of(Role role);
 
-/// A role that runs. It is killed and reaped when this object goes; it dies with us also when we are killed.
+/// A running role. The destructor kills and reaps it, and it also dies when we are killed.
 class RoleProcess {
 public:
-    /// Starts the program in new namespaces (user, PID, mount, IPC, UTS; all but `download` also network). What it must
-    /// have to confine itself it has from here; sandbox.h does the rest.
+    /// Starts the program in new namespaces (user, PID, mount, IPC, UTS; all but `download` also network). This gives
+    /// it everything that it needs to confine itself; sandbox.h does the rest.
     /// Errors: `denied` without root's rights: "cannot start triton-verify: this needs root"; those of clone(2) and
     /// execve(2), with the program's path.
     static Result<RoleProcess> start(Role role, RoleSettings const& settings = {});
@@ -49,15 +49,15 @@ public:
     Channel& channel() { return channel_; }
     [[nodiscard]] std::string_view program() const { return program_of(role_); }
 
-    /// Readable once it has ended. Borrowed.
+    /// Readable when it has ended. Borrowed.
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
     [[nodiscard]] int pid() const { return pid_; }
 
-    /// Closes the channel and waits for its end. Returns: nothing when it exited with 0. Errors: `timeout`, and it is
-    /// killed then; `corrupt`: "triton-verify was killed by SIGSYS", "triton-verify exited with code 1".
+    /// Closes the channel and waits for the role's end. Succeeds when it has exited with 0. Errors: `timeout`, and then
+    /// it is killed; `corrupt`: "triton-verify was killed by SIGSYS", "triton-verify exited with code 1".
     Result<> finish(TimePoint deadline);
 
-    /// Ends it at once. finish() tells nothing new afterwards.
+    /// Ends it at once; finish() then has nothing to report.
     void kill();
 
 private:

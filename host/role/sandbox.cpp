@@ -32,7 +32,7 @@ namespace triton::role {
 
 namespace {
 
-// Calls that Debian 12's libc has no wrapper for, or whose kernel headers clash with libc's.
+// Calls for which Debian 12's libc has no wrapper, or whose kernel headers clash with libc's.
 int open_tree_call(int directory, char const* path, unsigned flags) {
     return static_cast<int>(::syscall(SYS_open_tree, directory, path, flags));
 }
@@ -46,7 +46,7 @@ int restrict_mount(int mount, std::uint64_t attributes) {
         ::syscall(SYS_mount_setattr, mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attribute, sizeof attribute));
 }
 
-/// Without what is mounted below it, which is read-only already.
+/// Makes a mount read-only, without those below it, which already are.
 int make_read_only(int mount) {
     mount_attr attribute{};
     attribute.attr_set = MOUNT_ATTR_RDONLY;
@@ -55,7 +55,7 @@ int make_read_only(int mount) {
 
 // 1. The root directory.
 
-/// An empty file system that nobody can write to once it is read-only.
+/// Makes an empty file system, to which nobody can write once it is read-only.
 Result<UniqueFd> make_empty_root() {
     UniqueFd const context(static_cast<int>(::syscall(SYS_fsopen, "tmpfs", FSOPEN_CLOEXEC)));
     if (!context) return fail(errno, "open tmpfs");
@@ -71,7 +71,7 @@ Result<UniqueFd> make_empty_root() {
     return mount;
 }
 
-/// Makes the directories above a path below `root`, and something to mount on: a directory or an empty file.
+/// Makes the directories above a path below `root`, and a target for a mount: a directory or an empty file.
 Result<> make_mount_point(int root, std::string const& path, bool is_directory) {
     for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
         if (::mkdirat(root, path.substr(1, slash - 1).c_str(), 0555) != 0 && errno != EEXIST)
@@ -87,7 +87,7 @@ Result<> make_mount_point(int root, std::string const& path, bool is_directory) 
     return {};
 }
 
-/// A file or directory of the host comes below the new root, read-only. One that is not there is left out.
+/// Mounts a file or directory of the host below the new root, read-only. One that does not exist is left out.
 Result<> lend(int root, std::string const& path) {
     UniqueFd const tree(open_tree_call(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
     if (!tree && (errno == ENOENT || errno == ENOTDIR)) return {};
@@ -107,10 +107,10 @@ Result<> put(int root, std::string const& name, std::string const& content) {
     return {};
 }
 
-/// What a program of the system needs to start.
+/// What programs of the system need to start.
 constexpr std::array system_directories{"/usr", "/lib", "/lib64", "/etc/ld.so.cache"};
 
-/// What an empty root has in it.
+/// Fills an empty root.
 Result<> furnish(int root, Confinement const& confinement) {
     for (std::string const& path : confinement.readable)
         TRY(lend(root, path));
@@ -122,14 +122,14 @@ Result<> furnish(int root, Confinement const& confinement) {
     return {};
 }
 
-/// Everything else is gone from this process's sight afterwards.
+/// Makes it the root of this process; everything else is then out of its sight.
 Result<> enter_root(Confinement& confinement) {
     UniqueFd root = std::move(confinement.root);
     bool const is_empty = !root;
     if (::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) return fail(errno, "make mounts private");
     if (is_empty) root = TRY(make_empty_root());
     if (attach_mount(root.get(), AT_FDCWD, "/proc") != 0) return fail(errno, "mount its root");
-    // A mount that was cloned from a shared one is shared, too, as all are under systemd; pivot_root(2) takes none.
+    // A mount that was cloned from a shared one, as all are under systemd, is shared, too; pivot_root(2) refuses those.
     if (::mount(nullptr, "/proc", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0)
         return fail(errno, "make mounts private");
     if (is_empty) {
@@ -218,8 +218,8 @@ Result<> restrict_files(Role role, bool executes) {
 
 // 4. User and capabilities.
 
-/// Over the owners and the permissions of files, in its own user namespace. Without CAP_MKNOD, which would be worth
-/// nothing there.
+/// Rights over the owners and permissions of files, in its own user namespace. CAP_MKNOD is not among them, since it
+/// would be worth nothing there.
 constexpr std::uint32_t over_files =
     1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID | 1U << CAP_SETFCAP;
 
@@ -237,8 +237,8 @@ std::optional<std::uint32_t> parse_id(std::string_view text) {
     return error == std::errc{} && end == text.data() + text.size() ? std::optional(id) : std::nullopt;
 }
 
-/// Files that it makes belong to id 0 of its namespace, which most files of an archive do; the process itself belongs
-/// to its own user, so that it shares an id with nobody.
+/// Files that it makes belong to id 0 of its namespace, as most files of an archive do. The process itself belongs to
+/// its own user, so it shares an id with nobody.
 Result<> become_unpacker(Started const& own) {
     if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return fail(errno, "keep its capabilities");
     if (::syscall(SYS_setresgid, own.group, own.group, own.group) != 0 ||
@@ -284,7 +284,7 @@ public:
             names.remove_prefix(std::min(blank + 1, names.size()));
         }
     }
-    /// All conditions hold. A call that this architecture does not have is passed over.
+    /// Allows a call when all conditions hold. A call that this architecture does not have is skipped.
     void allow_if(char const* name, std::initializer_list<scmp_arg_cmp> conditions) {
         rule(SCMP_ACT_ALLOW, name, conditions);
     }
@@ -293,7 +293,7 @@ public:
     }
 
     Result<> load() {
-        // no_new_privs is set already, and an error of loading is told
+        // no_new_privs is set already, and errors of loading are reported
         if (error_ == 0) error_ = ::seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2);
         if (error_ == 0) error_ = ::seccomp_load(context_);
         if (error_ != 0) return fail(-error_, "load its seccomp filter");
@@ -326,7 +326,7 @@ Result<> filter_calls(Role role, bool executes) {
     if (executes) filter.allow(executed_calls);
     filter.allow_if("mmap", {masked(2, PROT_EXEC, 0)});
     filter.allow_if("mprotect", {masked(2, PROT_EXEC, 0)});
-    // Threads and no processes. libc takes clone3 first, whose flags no filter can see.
+    // Threads, but no processes. libc first tries clone3, whose flags no filter can see.
     filter.allow_if("clone", {masked(0, CLONE_THREAD | CLONE_VM | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS,
                                      CLONE_THREAD | CLONE_VM)});
     filter.answer_if("clone3", ENOSYS, {});
@@ -335,7 +335,7 @@ Result<> filter_calls(Role role, bool executes) {
     switch (role) {
         case Role::download:
             filter.allow(download_calls);
-            // The resolver of libc asks the kernel for addresses by netlink, and nscd, which is not there.
+            // libc's resolver asks the kernel for addresses by netlink, and nscd, which does not exist here.
             for (int const family : {AF_INET, AF_INET6, AF_NETLINK})
                 filter.allow_if("socket", {equal(0, static_cast<std::uint64_t>(family))});
             filter.answer_if("socket", EAFNOSUPPORT, {equal(0, AF_UNIX)});

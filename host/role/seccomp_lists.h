@@ -4,11 +4,11 @@
 
 namespace triton::role {
 
-// The system calls of a confined role: names, separated by blanks. Everything else kills it.
-// Those with a condition on their arguments are in sandbox.cpp: clone (threads only), mmap and mprotect (nothing
-// executable), ioctl, fcntl, mknodat, socket.
+// The system calls of a confined role: names separated by blanks. Any other call kills it. Calls with a condition on
+// their arguments are in sandbox.cpp: clone (threads only), mmap and mprotect (nothing executable), ioctl, fcntl,
+// mknodat, socket.
 
-/// Memory, threads, time, its channel, and the end.
+/// For memory, threads, time, the channel, and the end.
 inline constexpr std::string_view common_calls =
     "read readv write writev pread64 preadv pwrite64 pwritev close close_range fstat newfstatat statx lseek munmap "
     "mremap "
@@ -24,20 +24,20 @@ inline constexpr std::string_view unpack_calls =
     "flistxattr "
     "fremovexattr getdents64 readlinkat fallocate fadvise64 sync_file_range umask";
 
-/// A program that reads files and writes to descriptors: to start, and to work. It starts no other.
+/// For a program that reads files and writes to descriptors: to start and to work. It starts no other program.
 inline constexpr std::string_view executed_calls =
     "execve dup2 openat access readlink arch_prctl set_tid_address prlimit64 getrusage dup ioctl mmap mprotect getuid "
     "geteuid "
     "getgid getegid uname sysinfo fcntl";
 
-/// The network, and what libcurl, OpenSSL and the resolver of libc do beside it.
+/// For the network, and for what libcurl, OpenSSL and libc's resolver do besides.
 inline constexpr std::string_view download_calls =
     "connect bind getsockname getpeername getsockopt setsockopt sendto recvfrom sendmmsg recvmmsg shutdown "
     "socketpair epoll_create1 epoll_ctl epoll_wait epoll_pwait eventfd2 pipe2 open openat access faccessat faccessat2 "
     "readlink readlinkat stat lstat getdents64 getuid geteuid getgid getegid getrusage uname sysinfo select pselect6 "
     "getppid dup getcwd";
 
-/// Further calls of the sanitizers' runtime, for its reports. Not in released programs.
+/// For the sanitizers' runtime and its reports. Not in released programs.
 inline constexpr std::string_view sanitizer_calls =
     "openat readlink getrlimit pipe2 prlimit64 prctl sched_getaffinity tgkill getppid";
 

@@ -23,31 +23,31 @@ struct UnpackLimits {
     std::uint32_t seconds = 6 * 3600;
 };
 
-/// The job. With 2 descriptors: the archive, open for reading; and the target directory, as a detached mount
-/// (open_tree(2)): the role makes it its root, and sees nothing else.
+/// The job. Has 2 descriptors: the archive, open for reading; and the target directory, as a detached mount
+/// (open_tree(2)), which the role makes its root and outside of which it sees nothing.
 struct Unpack {
     static constexpr std::string_view name = "unpack";
     Compression compression = Compression::automatic;
-    std::optional<Digest> diff_id = {};  ///< of the uncompressed archive, every byte of it
+    std::optional<Digest> diff_id = {};  ///< of the uncompressed archive, with every byte
     UnpackLimits limits = {};
-    bool applies_whiteouts = true;  ///< false: a plain archive, whose names mean themselves
+    bool applies_whiteouts = true;  ///< false: a plain archive, whose names have no special meaning
 };
 
-/// At most ten a second.
+/// Progress, at most ten times a second.
 struct Unpacking {
     static constexpr std::string_view name = "unpacking";
-    std::uint64_t read = 0;  ///< bytes of the blob
+    std::uint64_t read = 0;  ///< bytes of the blob so far
     std::uint64_t entries = 0;
     std::uint64_t bytes = 0;  ///< of the archive, uncompressed
 };
-/// The last answer. Nothing is on disk for sure before the caller's syncfs(2).
+/// The last answer. Nothing is certainly on disk before the caller's syncfs(2).
 struct Unpacked {
     static constexpr std::string_view name = "unpacked";
     std::uint64_t entries = 0;
     std::uint64_t bytes = 0;  ///< of the archive, uncompressed
     Digest diff_id;
     std::uint64_t skipped_devices = 0;
-    std::uint64_t skipped_attributes = 0;  ///< trusted.*, and what the file system does not have
+    std::uint64_t skipped_attributes = 0;  ///< trusted.*, and those that the file system does not have
 };
 
 std::span<Row<Unpack> const> table(json::TableOf<Unpack>);

@@ -22,44 +22,46 @@ struct Interval {
 };
 std::span<Row<Interval> const> table(json::TableOf<Interval>);
 inline constexpr std::size_t most_intervals = 512;
-inline constexpr std::uint32_t most_ranges = 16;  ///< open at a time
+inline constexpr std::uint32_t most_ranges = 16;  ///< open at the same time
 
 /// The expected bytes. Size or digest may be unknown, `maximum` never is.
 struct Expected {
     std::uint64_t maximum = 0;
     std::optional<std::uint64_t> size = {};
     std::optional<Digest> digest = {};
-    std::optional<std::string> sha1 = {};  ///< of old manifests
+    std::optional<std::string> sha1 = {};  ///< for old manifests
 };
 
-/// Job: write ranges into a file as they come from pipes, and hash it. With 1 descriptor: the file, open for reading
-/// and writing. `landed` is what is in it already; it is hashed, too.
+/// Job: write ranges into a file as they arrive from pipes, and hash it. Has 1 descriptor: the file, open for reading
+/// and writing. `landed` is already in it and is hashed, too.
 struct Receive {
     static constexpr std::string_view name = "receive";
     Expected expected;
     std::vector<Interval> landed;
 };
-/// One range more. With 1 descriptor: the pipe's read end. Without a length: until its end, or the maximum.
+/// Adds a range. Has 1 descriptor: the pipe's read end. Without a length it lasts until the pipe ends, or to the
+/// maximum.
 struct Range {
     static constexpr std::string_view name = "range";
     std::uint32_t id = 0;
     std::uint64_t offset = 0;
     std::optional<std::uint64_t> length = {};
 };
-/// No further range comes: the file has this size.
+/// No further range follows, and the file has this size.
 struct End {
     static constexpr std::string_view name = "end";
     std::uint64_t size = 0;
 };
 
-/// Job: copy a file (reflinked where that can be) and hash the copy. With 2 descriptors: what to copy, and the file.
+/// Job: copy a file (by reflink where possible) and hash the copy. Has 2 descriptors: the file to copy, and the new
+/// one.
 struct Check {
     static constexpr std::string_view name = "check";
     Expected expected;
 };
 
 enum class DocumentKind : std::uint8_t {
-    image,        ///< an index or a manifest, whichever it says it is
+    image,        ///< an index or a manifest, according to its content
     index,        ///< OCI image index, Docker manifest list
     manifest,     ///< OCI image manifest, Docker schema 2
     config,       ///< OCI image configuration
@@ -71,22 +73,22 @@ enum class DocumentKind : std::uint8_t {
 inline constexpr std::array<std::string_view, 8> document_kind_names{"image",  "index",       "manifest", "config",
                                                                      "imgapi", "imgapi-list", "tags",     "other"};
 
-/// Job: read and check a JSON document. With 1 descriptor: the document, a file or the read end of a pipe; with 2 also
-/// a file to keep its bytes in.
+/// Job: read and check a JSON document. Has 1 descriptor: the document, a file or the read end of a pipe; or 2, with a
+/// file to keep its bytes in.
 struct ReadDocument {
     static constexpr std::string_view name = "document";
     DocumentKind kind = DocumentKind::other;
     Expected expected;
-    std::string media_type = {};  ///< according to its parent, or otherwise the server; empty: unknown
+    std::string media_type = {};  ///< according to its parent, else to the server; empty: unknown
     std::uint32_t most_layers = 128;
 };
 
 enum class SignatureKind : std::uint8_t { minisign, openpgp_sums };
 inline constexpr std::array<std::string_view, 2> signature_kind_names{"minisign", "openpgp-sums"};
 
-/// Job: check that somebody who is trusted has signed that the file `signed_name` has this digest. With 3 descriptors:
-/// what is signed (minisign: the file itself; openpgp-sums: SHA256SUMS), the signature (which is empty where the sums
-/// are signed inline), and the keys: public keys of minisign, one a line; or certificates of OpenPGP.
+/// Job: check that somebody trusted has signed that the file `signed_name` has this digest. Has 3 descriptors: what is
+/// signed (minisign: the file itself; openpgp-sums: SHA256SUMS), the signature (empty if the sums are signed inline),
+/// and the keys: public keys of minisign, one a line; or certificates of OpenPGP.
 struct CheckSignature {
     static constexpr std::string_view name = "signature";
     SignatureKind kind = SignatureKind::minisign;
@@ -96,33 +98,33 @@ struct CheckSignature {
 
 // Answers.
 
-/// The current content of the file; at most four a second.
+/// What the file has now; sent at most four times a second.
 struct Landed {
     static constexpr std::string_view name = "landed";
     std::vector<Interval> intervals;
     std::uint64_t bytes = 0;  ///< of all of them
 };
-/// No more comes from that pipe: it was closed, or all of the range has come.
+/// The pipe brings nothing more: it was closed, or the whole range has arrived.
 struct RangeEnded {
     static constexpr std::string_view name = "rangeEnded";
     std::uint32_t id = 0;
     std::uint64_t received = 0;
 };
-/// The last answer of Receive and Check: the file is what was expected, and on disk.
+/// The last answer of Receive and Check: the file is as expected, and on disk.
 struct Verified {
     static constexpr std::string_view name = "verified";
     std::uint64_t size = 0;
     Digest digest;
 };
-/// The last answer of ReadDocument, with 1 descriptor: a sealed memfd with the document as JSON that is strict, has no
-/// key twice, and means the same. `media_type` is what the document turned out to be; empty where that has no name.
+/// The last answer of ReadDocument, with 1 descriptor: a sealed memfd with the same document as strict JSON without
+/// duplicate keys. `media_type` is the real type of the document; empty if that has no name.
 struct CheckedDocument {
     static constexpr std::string_view name = "checkedDocument";
     std::uint64_t size = 0;
     Digest digest;
     std::string media_type;
 };
-/// The last answer of CheckSignature. `key`: fingerprint or id of the key that has signed.
+/// The last answer of CheckSignature. `key`: fingerprint or id of the signing key.
 struct Signed {
     static constexpr std::string_view name = "signed";
     std::string key;

@@ -12,15 +12,15 @@ namespace triton::storage {
 namespace {
 
 constexpr std::size_t first_size = 4 << 10;
-constexpr int most_attempts = 8;  // somebody may make it longer between two calls
+constexpr int most_attempts = 8;  // it may become longer between two calls
 
-/// A path to something that is not open, through the directory's descriptor: there are no calls for extended attributes
-/// that take a directory before Linux 6.13.
+/// A path to a file that is not open, through the directory's descriptor. Before Linux 6.13 no call for extended
+/// attributes takes a directory.
 std::string path_of(Place const& place) {
     return "/proc/self/fd/" + std::to_string(place.directory) + '/' + place.name;
 }
 
-/// Calls a system call that fills a buffer, with a larger one while it says ERANGE. Returns how much it filled.
+/// Calls a system call that fills a buffer, with a larger buffer while it returns ERANGE. Returns how much was filled.
 template <class Call>
 Result<std::size_t> fill(std::vector<char>& buffer, Call call) {
     if (buffer.empty()) buffer.resize(first_size);
@@ -51,7 +51,7 @@ Result<> ExtendedAttributes::read(Place const& place,
             return place.fd < 0 ? ::lgetxattr(path.c_str(), name, buffer, room)
                                 : ::fgetxattr(place.fd, name, buffer, room);
         });
-        if (!length && length.error().code == ENODATA) continue;  // somebody has just removed it
+        if (!length && length.error().code == ENODATA) continue;  // it has just been removed
         if (!length) return std::unexpected(length.error());
         TRY(take(name, {value_.data(), *length}));
     }
@@ -79,7 +79,7 @@ Result<> set_attributes(Place const& place, struct stat const& wanted, struct st
                          : ::fchown(place.fd, wanted.st_uid, wanted.st_gid);
         if (failed != 0) return fail(errno, "set the owner");
     }
-    // chown(2) takes setuid and setgid away, so that the mode comes after it. A symbolic link has no mode to set.
+    // chown(2) clears setuid and setgid, so the mode is set afterwards. A symbolic link has no mode.
     constexpr mode_t mode_bits = 07777;
     bool const is_other_mode = (wanted.st_mode & mode_bits) != (now.st_mode & mode_bits) || is_other_owner;
     if (is_other_mode && !S_ISLNK(wanted.st_mode)) {

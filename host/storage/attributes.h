@@ -11,19 +11,19 @@
 
 namespace triton::storage {
 
-/// Something in a directory, for what can be done with and without opening it: files and directories are open, and what
-/// would do something when it is opened (devices, FIFOs) or cannot be (symbolic links, sockets) has -1.
+/// A file in a directory, for calls that work with and without opening it. Files and directories are open. What would
+/// act when opened (devices, FIFOs), or cannot be opened (symbolic links, sockets), has -1.
 struct Place {
     int directory;
     char const* name;
     int fd;
 };
 
-/// Extended attributes, ACLs among them. Buffers are kept between files.
+/// Extended attributes, including ACLs. Buffers are reused from file to file.
 class ExtendedAttributes {
 public:
-    /// Calls `take(name, value)` for each. Errors: those of listxattr(2) and getxattr(2), and of `take`. A file system
-    /// that knows none has none.
+    /// Calls `take(name, value)` for each. Errors: those of listxattr(2) and getxattr(2), and of `take`. On a file
+    /// system without them there are none.
     Result<> read(Place const& place, std::function<Result<>(char const* name, std::string_view value)> const& take);
 
 private:
@@ -37,7 +37,7 @@ Result<> set_extended_attribute(Place const& place, char const* name, std::strin
 /// Errors: those of removexattr(2), "remove <name>".
 Result<> remove_extended_attribute(Place const& place, char const* name);
 
-/// Gives it owner, mode and times, in the order that keeps setuid; only what differs from `now`. Errors: those of the
+/// Sets owner, mode and times in an order that keeps setuid; only those that differ from `now`. Errors: those of the
 /// system calls.
 Result<> set_attributes(Place const& place, struct stat const& wanted, struct stat const& now);
 

@@ -16,14 +16,15 @@ namespace triton::storage::btrfs {
 
 namespace {
 
-/// Arguments with a name in it. Names of the pool are far shorter than what fits; foreign ones have at most 255 bytes.
+/// Arguments that contain a name. Names of the pool are far shorter than the limit; foreign ones have at most 255
+/// bytes.
 btrfs_ioctl_vol_args_v2 with_name(std::string const& name) {
     btrfs_ioctl_vol_args_v2 arguments{};
     name.copy(arguments.name, sizeof arguments.name - 1);
     return arguments;
 }
 
-/// The number of a subvolume, which is that of its quota group too.
+/// The number of a subvolume, which is also that of its quota group.
 Result<std::uint64_t> number_of(int subvolume) {
     btrfs_ioctl_ino_lookup_args arguments{};
     arguments.objectid = BTRFS_FIRST_FREE_OBJECTID;
@@ -31,7 +32,7 @@ Result<std::uint64_t> number_of(int subvolume) {
     return arguments.treeid;
 }
 
-/// Takes what one item of the quota tree says. Both kinds begin with a field that we do not need.
+/// Adds the content of one item of the quota tree. Both kinds begin with a field that we do not need.
 void add_item(Group& group, btrfs_ioctl_search_header const& header, char const* item) {
     if (header.type == BTRFS_QGROUP_INFO_KEY && header.len >= sizeof(btrfs_qgroup_info_item)) {
         btrfs_qgroup_info_item info;
@@ -59,7 +60,7 @@ Result<> turn_groups_on(int subvolume) {
     arguments.cmd = BTRFS_QUOTA_CTL_ENABLE;
     if (::ioctl(subvolume, BTRFS_IOC_QUOTA_CTL, &arguments) != 0)
         return fail(errno, "turn on the quota groups of btrfs");
-    // Until all files have been counted a limit would be held against too little.
+    // Before all files are counted, a limit would be compared with too small a number.
     if (::ioctl(subvolume, BTRFS_IOC_QUOTA_RESCAN_WAIT) != 0) return fail(errno, "count what the subvolumes hold");
     return {};
 }
@@ -93,7 +94,7 @@ Result<> snapshot(int subvolume, int parent, std::string const& name, bool is_re
 
 std::optional<std::int64_t> made_at(int subvolume) {
     btrfs_ioctl_get_subvol_info_args info{};
-    // 1 is a success, too, of a subvolume that has no other behind it
+    // 1 also means success: no other subvolume comes after this one
     if (::ioctl(subvolume, BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0 || info.otime.sec == 0) return std::nullopt;
     return static_cast<std::int64_t>(info.otime.sec) * 1'000'000 + info.otime.nsec / 1000;
 }
@@ -120,7 +121,8 @@ Result<std::optional<Group>> group(int subvolume) {
     arguments.key.max_type = BTRFS_QGROUP_LIMIT_KEY;
     arguments.key.max_transid = std::numeric_limits<std::uint64_t>::max();
     arguments.key.nr_items = 64;
-    // Items of other groups may come along, for types stand before offsets: the search goes by whole keys.
+    // Items of other groups may be in the result, because types are sorted before offsets: the search goes by whole
+    // keys.
     Group found;
     bool is_found = false;
     for (__u32 type : {BTRFS_QGROUP_INFO_KEY, BTRFS_QGROUP_LIMIT_KEY}) {

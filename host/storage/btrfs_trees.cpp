@@ -12,7 +12,7 @@ namespace triton::storage {
 
 namespace {
 
-/// A subvolume for each tree, a read-only one for each snapshot.
+/// Each tree is a subvolume, and each snapshot a read-only one.
 class BtrfsTrees final : public Trees {
 public:
     [[nodiscard]] Backend kind() const override { return Backend::btrfs; }

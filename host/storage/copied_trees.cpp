@@ -21,8 +21,8 @@ Result<UniqueFd> open_again(int directory) {
     return opened;
 }
 
-/// A directory for each tree and each snapshot, and a copy of all files for each of them. On a file system that can,
-/// the copies share their blocks.
+/// Each tree and each snapshot is a directory, made as a copy of all files. Where the file system can, the copies share
+/// their blocks.
 class CopiedTrees final : public Trees {
 public:
     explicit CopiedTrees(Backend backend) : backend_(backend) {}
@@ -38,7 +38,7 @@ public:
 
     Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) override {
         auto made = TRY(make_directory(parent, name));
-        // Before there is anything in it: what is made in it then belongs to its project.
+        // Set while it is empty: everything made in it then belongs to its project.
         if (quota) TRY(project_quota::set(made.get(), quota));
         auto from = TRY(open_again(tree));
         CopyWay const way = backend_ == Backend::reflink ? CopyWay::reflink : CopyWay::copy;
@@ -50,8 +50,8 @@ public:
         return copy(tree, parent, name, {});
     }
 
-    /// XFS writes its journal in order: when the last change is durable, all before it are, and shared blocks have been
-    /// written long ago. Elsewhere only the whole file system can be asked for.
+    /// XFS writes its journal in order: when the last change is durable, so are all before it, and shared blocks were
+    /// written long ago. Elsewhere only the whole file system can be made durable.
     Result<> settle(int directory, Left left) override {
         struct statfs facts;
         bool const is_ordered = backend_ == Backend::reflink && left == Left::names &&

@@ -24,8 +24,8 @@ namespace triton::storage {
 
 namespace {
 
-/// Whether FICLONE says that it cannot do this for these files, which is not a reason to give up: a swap file, one that
-/// is not copied on write, a file system that cannot at all.
+/// Whether FICLONE cannot share these files, which is not a reason to give up: a swap file, a file without copy on
+/// write, a file system without this ability.
 bool is_refusal_to_share(int err) {
     return err == EOPNOTSUPP || err == EXDEV || err == EINVAL || err == ETXTBSY || err == ENOTTY || err == ENOSYS;
 }
@@ -54,7 +54,7 @@ public:
 
 private:
     struct Level {
-        std::vector<std::string> names;  // of directories that are still to be copied
+        std::vector<std::string> names;  // of directories that have not been copied yet
         struct stat status;
     };
 
@@ -63,7 +63,7 @@ private:
         return std::unexpected(std::move(error));
     }
 
-    /// Copies all that is not a directory, and notes the directories.
+    /// Copies everything but directories, which are only noted.
     Result<> copy_entries() {
         return reader_.read(from_.fd(), [&](std::string const& name, unsigned char type) -> Result<> {
             ++facts_.entries;
@@ -76,7 +76,7 @@ private:
         });
     }
 
-    /// Opens a file of the tree, and leaves no trace of that where it may.
+    /// Opens a file of the tree, without changing its access time where that is allowed.
     UniqueFd open_file(std::string const& name) const {
         constexpr int flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
         UniqueFd file{::openat(from_.fd(), name.c_str(), flags | O_NOATIME)};
@@ -109,7 +109,7 @@ private:
         return {};
     }
 
-    /// Symbolic links, devices, FIFOs and sockets, and what the file system does not tell the type of.
+    /// Copies symbolic links, devices, FIFOs and sockets, and files whose type the file system does not tell.
     Result<> copy_other(std::string const& name) {
         struct stat status;
         if (::fstatat(from_.fd(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return fail(errno, "");
@@ -169,7 +169,7 @@ private:
         return to_.leave();
     }
 
-    /// Its times last, because what is made in it changes them.
+    /// Sets its times last, because making files in it changes them.
     Result<> finish_directory() {
         struct stat made;
         if (::fstat(to_.fd(), &made) != 0) return fail(errno, "copy " + from_.shown());

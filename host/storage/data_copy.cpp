@@ -16,7 +16,7 @@ constexpr std::size_t buffer_size = 256 << 10;
 
 bool has_holes(struct stat const& status) { return status.st_blocks < status.st_size / block_unit; }
 
-/// One read and its writes. Returns 0 at the end of the file.
+/// Makes one read and its writes. Returns 0 at the end of the file.
 Result<off_t> copy_by_buffer(int from, int to, off_t at, off_t size) {
     std::vector<char> buffer(std::min(buffer_size, static_cast<std::size_t>(size)));
     ssize_t const got = ::pread(from, buffer.data(), buffer.size(), at);
@@ -34,7 +34,7 @@ Result<off_t> copy_piece(int from, int to, Extent piece) {
     off_t out = piece.begin;
     ssize_t const copied = ::copy_file_range(from, &in, to, &out, static_cast<std::size_t>(piece.end - piece.begin), 0);
     if (copied > 0) return copied;
-    // Not between these files, or a real error, which write will meet.
+    // Not possible between these files; a real error comes again at write.
     return copy_by_buffer(from, to, piece.begin, piece.end - piece.begin);
 }
 
@@ -56,7 +56,7 @@ Result<std::uint64_t> copy_data(int from, struct stat const& status, int to) {
         Extent const extent = next_extent(from, status, at);
         for (at = extent.begin; at < extent.end;) {
             off_t const copied = TRY(copy_piece(from, to, {at, extent.end}));
-            if (copied == 0) return all;  // it has become shorter
+            if (copied == 0) return all;  // the file has become shorter
             at += copied;
             all += static_cast<std::uint64_t>(copied);
             end_of_data = at;

@@ -14,12 +14,12 @@ struct Extent {
     off_t end;
 };
 
-/// The first of them at or after an offset; at the end of the file an empty one. A file system that knows no holes says
-/// that all is data, and so do we of a file that has as many blocks as it needs.
+/// The first extent at or after an offset; an empty one at the end of the file. A file system without holes says that
+/// everything is data, and so do we for a file that has as many blocks as it needs.
 Extent next_extent(int file, struct stat const& status, off_t at);
 
-/// Copies the content of a file into one that is empty, by copy_file_range(2) where that works, holes left out.
-/// Returns how many bytes were copied. Errors: those of the system calls.
+/// Copies the content of a file into an empty one, by copy_file_range(2) where that works, without holes. Returns how
+/// many bytes were copied. Errors: those of the system calls.
 Result<std::uint64_t> copy_data(int from, struct stat const& status, int to);
 
 }  // namespace triton::storage

@@ -12,7 +12,7 @@ namespace triton::storage {
 
 namespace {
 
-// struct linux_dirent64 of getdents64(2), which no header has: u64 inode, s64 offset, u16 size, u8 type, name.
+// struct linux_dirent64 of getdents64(2), which is in no header: u64 inode, s64 offset, u16 size, u8 type, name.
 constexpr std::size_t size_at = 16;
 constexpr std::size_t type_at = 18;
 constexpr std::size_t name_at = 19;

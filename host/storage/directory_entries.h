@@ -9,19 +9,18 @@
 
 namespace triton::storage {
 
-/// Reads the names in a directory by large pieces; one buffer serves for any number of directories, one after the
-/// other.
+/// Reads the names in a directory in large pieces; one buffer can serve any number of directories, one after the other.
 class DirectoryReader {
 public:
     DirectoryReader() : buffer_(std::size_t{64} << 10) {}
 
-    /// Calls `visit(std::string const& name, unsigned char type)` for each entry but "." and "..", type as of
-    /// readdir(3): DT_UNKNOWN happens. The directory (borrowed) is read from its beginning. Errors: those of
+    /// Calls `visit(std::string const& name, unsigned char type)` for each entry but "." and "..". The type is that of
+    /// readdir(3), including DT_UNKNOWN. The directory (borrowed) is read from its beginning. Errors: those of
     /// getdents64(2), "read directory", and of `visit`, which returns Result<>.
     template <class Visit>
     Result<> read(int directory, Visit visit) {
         TRY(rewind(directory));
-        // Bounded by the directory: the kernel gives each entry that stays there once.
+        // Bounded by the directory: the kernel returns each entry that stays there once.
         while (std::size_t const size = TRY(fill(directory))) {
             for (std::size_t at = 0; at < size;) {
                 Record const record = record_at(at);

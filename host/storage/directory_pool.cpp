@@ -35,7 +35,7 @@ constexpr char const* properties_entry = "@properties";
 constexpr char const* pool_entry = "@pool";
 constexpr std::string_view format_prefix = "triton-pool 1 ";
 constexpr std::size_t longest_properties = 1 << 20;
-constexpr int most_attempts = 16;  // at what another process may undo at the same moment
+constexpr int most_attempts = 16;  // when another process may interfere at the same moment
 
 UniqueFd open_directory(int parent, std::string const& name) {
     return UniqueFd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
@@ -71,7 +71,7 @@ std::string with_snapshot(TreeName const& tree, SnapshotName const& snapshot) {
     return tree.text() + '@' + snapshot.text();
 }
 
-/// One entry of `@snapshots`: "00000001@final".
+/// An entry of `@snapshots`, such as "00000001@final".
 struct SnapshotEntry {
     std::uint64_t number;
     std::string name;
@@ -149,7 +149,7 @@ public:
         auto const holder = TRY(hold(tree, Sharing::alone));
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
         auto const found = TRY(find_snapshot(snapshots, tree, from));
-        TRY(next_snapshot_entry(snapshots, tree, to));  // its name is free
+        TRY(next_snapshot_entry(snapshots, tree, to));  // checks that its name is free
         std::string const entry = print_snapshot_entry(found.number, to);
         if (::renameat2(snapshots.get(), found.entry.c_str(), snapshots.get(), entry.c_str(), RENAME_NOREPLACE) != 0)
             return fail(errno, "rename snapshot " + with_snapshot(tree, from));
@@ -342,7 +342,7 @@ public:
 private:
     // --- Names
 
-    /// The directory that a tree's own one is in. Errors: `not_found`.
+    /// The directory that contains the tree's own one. Errors: `not_found`.
     Result<UniqueFd> open_group(TreeName const& tree) const { return walk_group(tree, false); }
 
     Result<UniqueFd> make_group(TreeName const& tree) const { return walk_group(tree, true); }
@@ -353,7 +353,7 @@ private:
         components.pop_back();
         for (std::string const& name : components) {
             if (make && ::mkdirat(group.get(), name.c_str(), 0700) == 0 && !trees_->copies_at_once())
-                TRY(make_durable(group.get(), tree.text()));  // else what comes next makes all durable
+                TRY(make_durable(group.get(), tree.text()));  // otherwise the next step makes everything durable
             UniqueFd next = open_directory(group.get(), name);
             if (!next && errno == ENOENT) return no_such_tree(tree);
             if (!next) return fail(errno, "open group " + name + " of " + tree.text());
@@ -366,7 +366,7 @@ private:
         return fail(ErrorKind::not_found, "there is no tree " + tree.text());
     }
 
-    /// Errors: `exists`; `refused`.
+    /// Checks that a name can be given to a new tree. Errors: `exists`; `refused`.
     Result<> check_free(TreeName const& tree) const {
         UniqueFd group = open_directory(root_.get(), ".");
         std::string path;
@@ -384,12 +384,12 @@ private:
         return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
     }
 
-    /// What clone_in_place() has when it is killed in the middle.
+    /// Whether this is what clone_in_place() leaves when it is killed in the middle.
     static bool is_half_made(int holder) {
         return has_entry(holder, snapshots_entry) && !has_entry(holder, tree_entry);
     }
 
-    /// That, or a group with nothing in it.
+    /// Whether this is a half-made tree, or an empty group.
     static bool is_left_over(int holder) {
         if (is_half_made(holder)) return true;
         bool is_empty = true;
@@ -401,7 +401,7 @@ private:
         return read && is_empty;
     }
 
-    /// Removes what is left over at a name that is to be given. While names are locked.
+    /// Removes leftovers at a name that is to be given. To be called while names are locked.
     static Result<> clear_name(int group, std::string const& name) {
         UniqueFd const holder = open_directory(group, name);
         return holder && is_left_over(holder.get()) ? remove_tree(group, name) : Result<>{};
@@ -413,7 +413,7 @@ private:
         return fail(err, what);
     }
 
-    /// While it is held nobody else gives or takes a name.
+    /// While this lock is held, nobody else gives or takes a name.
     Result<UniqueFd> lock_names() const {
         UniqueFd file{::openat(pool_.get(), "lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
         if (!file) return fail(errno, "open the lock of pool " + path_);
@@ -421,7 +421,7 @@ private:
         return file;
     }
 
-    /// Groups that nothing is in any more. While names are locked.
+    /// Removes groups that have become empty. To be called while names are locked.
     void remove_empty_groups(TreeName const& tree) const {
         auto components = components_of(tree);
         for (components.pop_back(); !components.empty(); components.pop_back()) {
@@ -432,7 +432,7 @@ private:
         }
     }
 
-    /// Gives what was built its name, when it is whole and durable.
+    /// Gives a tree that was built its name, when it is complete and durable.
     Result<> publish(Workshop::Item item, TreeName const& tree, Trees::Left left) {
         if (::mkdirat(item.fd(), snapshots_entry, 0700) != 0 && errno != EEXIST)
             return fail(errno, "make tree " + tree.text());
@@ -448,9 +448,9 @@ private:
         return make_durable(group.get(), tree.text());
     }
 
-    /// Makes a clone where the last step makes all before it durable, and costs more than all of that: the directory of
-    /// the tree gets its name first, and is none until its content is there. An item in the workshop says meanwhile
-    /// what would be left over.
+    /// Makes a clone in its final place, for file systems where the last step makes everything before it durable, and
+    /// costs more than all of that. The directory gets its name first, and is not a tree until its content is there.
+    /// Meanwhile an item in the workshop names what would be left over.
     Result<> clone_in_place(UniqueFd const& source, TreeName const& to) {
         auto item = TRY(building_.make(to.text()));
         UniqueFd const naming = TRY(lock_names());
@@ -465,7 +465,7 @@ private:
         auto const made = is_prepared ? trees_->copy(source.get(), holder.get(), tree_entry, {})
                                       : fail(errno, "make tree " + to.text());
         if (!made) {
-            (void)remove_tree(group.get(), name);  // else recover() does that
+            (void)remove_tree(group.get(), name);  // otherwise recover() does that
             return std::unexpected(made.error());
         }
         return item.remove();
@@ -484,7 +484,7 @@ private:
 
     // --- The directory of a tree
 
-    /// Without a lock: for what takes one look.
+    /// Opens a tree without a lock, for uses that take one look.
     Result<UniqueFd> find(TreeName const& tree) const {
         UniqueFd const group = TRY(open_group(tree));
         UniqueFd holder = open_directory(group.get(), components_of(tree).back());
@@ -493,7 +493,7 @@ private:
         return holder;
     }
 
-    /// With a lock, and it is still the tree's then.
+    /// Opens a tree with a lock, and makes sure that the name still belongs to it then.
     Result<UniqueFd> hold(TreeName const& tree, Sharing sharing) const {
         for (int attempt = 0; attempt < most_attempts; ++attempt) {
             UniqueFd holder = TRY(find(tree));
@@ -524,7 +524,7 @@ private:
         TRY(trees_->settle(item.fd(), left));
         if (::renameat2(item.fd(), tree_entry, holder.get(), tree_entry, RENAME_EXCHANGE) != 0)
             return fail(errno, "replace the content of tree " + tree.text());
-        // XFS takes this for a change of the directory itself.
+        // XFS regards the exchange as a change of the directory itself.
         timespec const times[2] = {status.st_atim, status.st_mtim};
         (void)::futimens(content.get(), times);
         TRY(make_durable(holder.get(), tree.text()));
@@ -577,7 +577,7 @@ private:
         return lock(snapshots.get(), Sharing::alone, "tree " + tree.text(), patience_);
     }
 
-    /// Oldest first.
+    /// The snapshots, oldest first.
     static Result<std::vector<SnapshotEntry>> read_snapshots(UniqueFd const& snapshots, TreeName const& tree) {
         std::vector<SnapshotEntry> entries;
         DirectoryReader reader;
@@ -610,7 +610,7 @@ private:
         return content;
     }
 
-    /// While the snapshots are locked. Errors: `exists`.
+    /// The entry of a new snapshot. To be called while the snapshots are locked. Errors: `exists`.
     static Result<std::string> next_snapshot_entry(UniqueFd const& snapshots, TreeName const& tree,
                                                    SnapshotName const& name) {
         auto const entries = TRY(read_snapshots(snapshots, tree));
@@ -619,7 +619,7 @@ private:
         return print_snapshot_entry(entries.empty() ? 1 : entries.back().number + 1, name);
     }
 
-    /// While the snapshots are locked.
+    /// Adds a snapshot. To be called while the snapshots are locked.
     Result<> add_snapshot(UniqueFd const& content, UniqueFd const& snapshots, TreeName const& tree,
                           SnapshotName const& name) {
         std::string const entry = TRY(next_snapshot_entry(snapshots, tree, name));
@@ -655,8 +655,8 @@ private:
         return publish(std::move(item), tree, Trees::Left::content);
     }
 
-    /// First the snapshot, then the tree: a process that is killed in between leaves both states, and rollback() gives
-    /// the new one.
+    /// Changes the snapshot first, then the tree: a process that is killed in between leaves both states, and
+    /// rollback() gives the new one.
     Result<> receive_change(TreeName const& tree, tree_stream::Receiver& receiver) {
         auto const holder = TRY(hold(tree, Sharing::alone));
         UniqueFd const base = TRY(open_snapshot(holder, tree, *receiver.head().from));
@@ -685,8 +685,8 @@ private:
     std::unique_ptr<Trees> trees_;
 };
 
-/// The directory of the pool, for us alone. Errors: `denied` when it belongs to somebody else, who could change all of
-/// it.
+/// Opens the directory of the pool for us alone. Errors: `denied` when it belongs to somebody else, who could change
+/// everything in it.
 Result<UniqueFd> open_root(std::string const& path) {
     (void)TRY(files::make_directories(path));
     UniqueFd root{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -719,7 +719,7 @@ Result<> write_format(int pool, std::string const& path, Backend backend) {
     return make_durable(pool, path);
 }
 
-/// Whether a directory can have that backend; `unsupported` with the reason when not.
+/// Whether a directory can have that backend; if not, `unsupported` with the reason.
 Result<> check_backend(int root, std::string const& path, Backend backend) {
     switch (backend) {
         case Backend::btrfs:
@@ -740,14 +740,14 @@ Backend best_backend(int root) {
     return can_reflink(root) ? Backend::reflink : Backend::directory;
 }
 
-/// What the pool is, or becomes: two that open a new one at once agree by its lock.
+/// What the pool is, or becomes. If two processes open a new one at once, they agree by its lock.
 Result<Backend> settle_format(int root, int pool, std::string const& path, std::optional<Backend> wanted) {
     auto const found = TRY(read_format(root, path));
     if (found && wanted && *found != *wanted)
         return fail(ErrorKind::refused, "use " + path + " as a pool of kind " + std::string(name_of(*wanted)),
                     "it was made as " + std::string(name_of(*found)));
     Backend const backend = found.value_or(wanted.value_or(best_backend(root)));
-    if (found) return backend;  // to try again what it can have needs room, which it may not have now
+    if (found) return backend;  // checking again takes room, which there may not be now
     TRY(check_backend(root, path, backend));
     TRY(write_format(pool, path, backend));
     return backend;

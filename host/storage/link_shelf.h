@@ -12,20 +12,20 @@
 
 namespace triton::storage {
 
-/// Keeps hard links together while a tree is made. The first name of a file with several is also put on a shelf, which
-/// is a hidden directory in the new tree, and the other names are linked from there: no path is needed, which might be
-/// longer than PATH_MAX. The shelf has to be removed before the tree is used.
+/// Keeps hard links together while a tree is made. The first name of a file with several is also put on a shelf, a
+/// hidden directory in the new tree, and the other names are linked from there. So no path is needed, which might be
+/// longer than PATH_MAX. The shelf must be removed before the tree is used.
 class LinkShelf {
 public:
-    /// In the root of the new tree, which is borrowed and has to be open as long as the shelf. Makes nothing yet.
+    /// The shelf is in the root of the new tree, which is borrowed and must stay open. Makes nothing yet.
     explicit LinkShelf(int root);
 
-    /// If a file of the old tree has been kept, its copy gets one more name. Returns whether it did.
+    /// If a file of the old tree was kept, gives its copy one more name. Returns whether it did.
     Result<bool> link(struct stat const& old, int directory, std::string const& name);
-    /// Keeps the copy of a file if that has other names.
+    /// Keeps the copy of a file that has other names.
     Result<> keep(struct stat const& old, int directory, std::string const& name);
 
-    /// The same with numbers that a stream gives to files.
+    /// The same, with the numbers that a stream gives to files.
     Result<bool> link(std::uint64_t number, int directory, std::string const& name);
     Result<> keep(std::uint64_t number, int directory, std::string const& name);
 
@@ -38,7 +38,7 @@ private:
     UniqueFd root_;
     UniqueFd shelf_;
     std::string name_;
-    std::unordered_map<std::uint64_t, std::uint64_t> numbers_;  // inode of the old tree -> number; same file system
+    std::unordered_map<std::uint64_t, std::uint64_t> numbers_;  // inode in the old tree -> number; same file system
 };
 
 }  // namespace triton::storage

@@ -13,7 +13,8 @@ constexpr bool is_alphanumeric(char c) {
 
 constexpr bool is_allowed(char c) { return is_alphanumeric(c) || c == '_' || c == '.' || c == ':' || c == '-'; }
 
-/// What is wrong with one component, if anything is. A dot in front is the pool's own mark, a dash would be an option.
+/// What is wrong with one component, if anything. A dot in front is reserved for the pool, and a dash would look like
+/// an option.
 std::optional<std::string_view> problem_of_component(std::string_view text) {
     if (text.empty()) return "it has an empty component";
     if (!is_alphanumeric(text.front())) return "a component must begin with a letter or a digit";
@@ -21,7 +22,8 @@ std::optional<std::string_view> problem_of_component(std::string_view text) {
     return std::nullopt;
 }
 
-/// The text comes from anywhere: no more of it than a name can have is shown, and nothing that a terminal would obey.
+/// Refuses a text that is not a name. It may come from anywhere: it is shown no longer than a name, and without
+/// anything that a terminal would obey.
 std::unexpected<Error> not_a_name(std::string_view what, std::string_view text, std::string_view problem) {
     std::string shown(text.substr(0, TreeName::most_characters));
     std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');

@@ -9,12 +9,13 @@
 
 namespace triton::storage {
 
-/// The name of a tree in a pool: "machines/0d3b5bd2", "layers/5f70bf18". Components of [A-Za-z0-9_.:-] that begin with
-/// a letter or a digit, joined by single slashes. What stands before the last slash is a group, which the pool makes
-/// and removes as it needs it; a tree is never inside another tree.
+/// The name of a tree in a pool: "machines/0d3b5bd2", "layers/5f70bf18". It has components of [A-Za-z0-9_.:-] that
+/// begin with a letter or a digit, joined by single slashes. The part before the last slash is a group, which the pool
+/// makes and removes when needed; a tree is never inside another tree.
 class TreeName {
 public:
-    /// For ZFS, whose names have 255 characters at most with the dataset before them and a snapshot behind them.
+    /// A limit because of ZFS: its names have 255 characters at most, including the dataset before them and a snapshot
+    /// after.
     static constexpr std::size_t most_characters = 120;
     static constexpr std::size_t most_components = 4;
 

@@ -21,7 +21,7 @@ UniqueFd unnamed_file(int directory) {
     return UniqueFd{::openat(directory, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600)};
 }
 
-/// The directory itself, or its nearest parent that exists. Bounded by the length of the path.
+/// Opens the directory itself, or its nearest parent that exists. Bounded by the length of the path.
 Result<UniqueFd> open_nearest(std::string path) {
     while (true) {
         UniqueFd directory{::open(path.empty() ? "/" : path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
@@ -37,7 +37,7 @@ Result<UniqueFd> open_nearest(std::string path) {
 bool can_reflink(int directory) {
     UniqueFd const from = unnamed_file(directory);
     UniqueFd const to = unnamed_file(directory);
-    // With a content: some file systems say yes to nothing at all.
+    // Tested with content, because some file systems succeed when there is nothing to share.
     return from && to && ::write(from.get(), "triton", 6) == 6 && ::ioctl(to.get(), FICLONE, from.get()) == 0;
 }
 
@@ -67,7 +67,8 @@ Result<Probe> probe(std::string const& path, std::string const& dataset) {
 Result<std::unique_ptr<Pool>> open_pool(Settings const& settings) {
     if (settings.path.empty() || settings.path.front() != '/')
         return fail("the path of a storage pool must begin with a slash");
-    // A dataset is given to be used: without its zpool, after a bad start of the system say, there is no other pool.
+    // A configured dataset must be used: without its zpool, for example after a bad start of the system, no other pool
+    // takes its place.
     if (settings.backend == Backend::zfs || (!settings.backend && !settings.dataset.empty()))
         return open_zfs_pool(settings);
     return open_directory_pool(settings, settings.backend);

@@ -35,16 +35,16 @@ std::unexpected<Error> unsupported() {
         "the file system keeps no project quotas; XFS and ext4 do when they are mounted with the option prjquota");
 }
 
-/// An id that no quota is kept of yet.
+/// An id for which no quota exists yet.
 Result<std::uint32_t> new_project(int directory) {
-    constexpr std::uint32_t first = 1U << 30U;  // far from those that administrators give by hand
+    constexpr std::uint32_t first = 1U << 30U;  // far from those that administrators choose by hand
     for (int attempt = 0; attempt < most_attempts; ++attempt) {
         std::uint32_t number = 0;
         if (::getrandom(&number, sizeof number, 0) != sizeof number) std::abort();
         std::uint32_t const project = first + number % first;
         if_dqblk limits{};
         int const err = quota_call(directory, Q_GETQUOTA, project, limits);
-        if (err == ENOENT) return project;  // XFS; ESRCH would say that quotas are off
+        if (err == ENOENT) return project;  // XFS; ESRCH would mean that quotas are off
         if (err == 0 && limits.dqb_curinodes == 0 && limits.dqb_bhardlimit == 0) return project;
         if (err != 0 && (err == ESRCH || is_unsupported(err))) return unsupported();
         if (err != 0) return fail(err, "look for a free project id");
@@ -63,7 +63,7 @@ Result<> join_project(int file, std::uint32_t project, bool is_directory) {
     return {};
 }
 
-/// Gives all files and directories of a tree their project id. Symbolic links and devices take no room that counts.
+/// Gives all files and directories of a tree their project id. Symbolic links and devices take no room worth counting.
 struct Joining {
     std::uint32_t project;
 
@@ -81,7 +81,7 @@ struct Joining {
     static Result<> leave(DirectoryStack const& /*stack*/) { return {}; }
 };
 
-/// 0: none.
+/// The project of a directory; 0: none.
 std::uint32_t project_of(int directory) {
     fsxattr attributes{};
     return ::ioctl(directory, FS_IOC_FSGETXATTR, &attributes) == 0 ? attributes.fsx_projid : 0;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::string_view prefix = "triton:";
 constexpr std::size_t longest_key = 64;
-constexpr std::size_t longest_value = 1000;  // what old ZFS takes is 1,023
+constexpr std::size_t longest_value = 1000;  // old ZFS accepts 1,023
 
 bool is_key(std::string_view key) {
     if (!key.starts_with(prefix) || key.size() == prefix.size() || key.size() > longest_key) return false;

@@ -8,10 +8,10 @@
 
 namespace triton::storage {
 
-/// Errors: `invalid`, naming what is wrong with the key or the value. An empty value is fine.
+/// Errors: `invalid`, with what is wrong with the key or the value. An empty value is allowed.
 Result<> check_property(std::string_view key, std::string_view value);
 
-/// Lines "key value", sorted; the form in which a DirectoryPool keeps them.
+/// Writes sorted lines "key value", as a DirectoryPool keeps them.
 std::string print_properties(Properties const& properties);
 /// Errors: `corrupt`.
 Result<Properties> parse_properties(std::string_view text);

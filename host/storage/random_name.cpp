@@ -9,7 +9,7 @@ namespace triton::storage {
 
 std::string random_name() {
     std::array<unsigned char, 8> bytes{};
-    // Up to 256 bytes are never short; without any there is nothing unique to be had.
+    // Up to 256 bytes are always read completely. Without them no name could be unique.
     if (::getrandom(bytes.data(), bytes.size(), 0) != static_cast<ssize_t>(bytes.size())) std::abort();
     std::string text;
     for (unsigned char const byte : bytes) {

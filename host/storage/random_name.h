@@ -4,7 +4,7 @@
 
 namespace triton::storage {
 
-/// 16 unique hexadecimal digits.
+/// Returns 16 hexadecimal digits that are unique.
 std::string random_name();
 
 }  // namespace triton::storage

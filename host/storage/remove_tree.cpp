@@ -20,12 +20,12 @@ namespace triton::storage {
 
 namespace {
 
-/// How often a directory is gone through that is not empty afterwards: somebody still puts things into it, or the file
-/// system skips entries when others go meanwhile.
+/// How often to go through a directory that is still not empty: somebody may be adding files, or the file system may
+/// skip entries while others are removed.
 constexpr int most_passes = 8;
 
-/// Takes what forbids removing off a file or directory: chattr +i and +a. A device or a FIFO has no such flags to take,
-/// and is not opened. Returns whether there was any.
+/// Clears the flags that forbid removing a file or directory: chattr +i and +a. Devices and FIFOs do not have them, and
+/// are not opened. Returns whether there were any.
 bool make_removable(int parent, char const* name) {
     struct stat status;
     if (::fstatat(parent, name, &status, AT_SYMLINK_NOFOLLOW) != 0) return false;
@@ -37,7 +37,7 @@ bool make_removable(int parent, char const* name) {
     return less != flags && ::ioctl(file.get(), FS_IOC_SETFLAGS, &less) == 0;
 }
 
-/// unlinkat(2). Returns 0 or an errno; what is gone already is gone.
+/// Calls unlinkat(2). Returns 0 or an errno; 0 if it is gone already.
 int unlink_at(int parent, char const* name, int flags) {
     if (::unlinkat(parent, name, flags) == 0 || errno == ENOENT) return 0;
     int const err = errno;
@@ -66,7 +66,7 @@ public:
 
 private:
     struct Level {
-        std::vector<std::string> names;  // of directories that are still there
+        std::vector<std::string> names;  // of directories that still exist
         std::string own;                 // in its parent
         int passes = 0;
     };
@@ -93,7 +93,7 @@ private:
     Result<> enter() {
         name_ = std::move(pending_.back().names.back());
         pending_.back().names.pop_back();
-        // Most directories have something in them, but a subvolume goes at once with all that it has.
+        // Most directories are not empty, but a subvolume can be removed at once with its content.
         if (unlink_at(stack_.fd(), name_.c_str(), AT_REMOVEDIR) == 0 || btrfs::destroy(stack_.fd(), name_)) return {};
         auto entered = stack_.enter(name_);
         if (entered) return look();
@@ -103,7 +103,7 @@ private:
         return entered;
     }
 
-    /// Leaves a directory that should be empty now, and removes it; one that is not is gone through again.
+    /// Leaves a directory that should be empty now, and removes it. If it is not empty it is gone through again.
     Result<> leave() {
         std::string const own = pending_.back().own;
         TRY(stack_.leave());
@@ -123,7 +123,7 @@ private:
     std::string name_;
 };
 
-/// What a directory has that has something in it. Nothing is left in it unless somebody puts things there meanwhile.
+/// Empties a directory. Something is left in it only if others add files meanwhile.
 Result<> empty_directory(int parent, std::string const& name) {
     auto opened = open_below(parent, name);
     if (opened) return Removal(TRY(DirectoryStack::create(std::move(*opened)))).run();

@@ -12,25 +12,24 @@
 
 namespace triton::storage::tree_stream {
 
-/// Reads records from a descriptor (borrowed). Their writer controls all of them: each field is asked for, and
-/// one that is not there, is too long or is left over is an error of kind `corrupt`. Views are good until the next
-/// record.
+/// Reads records from a descriptor (borrowed). Their writer controls all of them: each field is asked for, and one that
+/// is missing, too long or left over is an error of kind `corrupt`. Views are valid until the next record.
 class Reader {
 public:
     explicit Reader(int from) : from_(from) {}
 
-    /// What has to be before all records.
+    /// Reads what must come before all records.
     Result<> start();
     Result<Record> next();
     Result<std::uint64_t> number();
     Result<std::string_view> text(std::size_t longest);
-    /// A name in a directory.
+    /// Reads a name in a directory.
     Result<std::string> name();
-    /// Only mode, owner, group and times; the time of the last access becomes that of the last change.
+    /// Reads mode, owner, group and times; the time of the last access becomes that of the last change.
     Result<struct stat> attributes();
-    /// The record has no more fields.
+    /// Checks that the record has no more fields.
     Result<> done() const;
-    /// Of the record `end`: its digest is that of what came before.
+    /// For the record `end`: checks that its digest is that of everything before it.
     Result<> check_digest();
 
     static std::unexpected<Error> corrupt(std::string reason);
@@ -42,7 +41,7 @@ private:
     std::string buffer_;
     std::string_view rest_;  // of the record
     files::Sha256 hash_;
-    std::string digest_;  // of all before the record `end`
+    std::string digest_;  // of everything before the record `end`
 };
 
 }  // namespace triton::storage::tree_stream

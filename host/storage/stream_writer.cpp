@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t flush_size = 512U << 10U;
 constexpr std::size_t prefix_size = 5;  // letter and length of a record
 
-/// While it lives, a reader that has gone is an errno for this thread and not the end of the process.
+/// While it exists, this thread gets an errno when a reader has gone, instead of a signal that ends the process.
 class NoBrokenPipe {
 public:
     NoBrokenPipe() {

@@ -12,23 +12,23 @@
 
 namespace triton::storage::tree_stream {
 
-/// Writes records to a descriptor (borrowed), by large pieces. One record at a time: begin(), its fields, end().
+/// Writes records to a descriptor (borrowed), in large pieces. One record at a time: begin(), its fields, end().
 class Writer {
 public:
-    static constexpr std::string_view attempted = "write the stream";  ///< of all its errors
+    static constexpr std::string_view attempted = "write the stream";  ///< in all its errors
 
-    /// -1: nothing is written anywhere.
+    /// -1: nothing is written.
     explicit Writer(int to) : to_(to) {}
 
     void begin(Record record);
     void number(std::uint64_t value);
     void text(std::string_view value);
-    /// Mode, owner, group, time of the last change.
+    /// Writes mode, owner, group and time of the last change.
     void attributes(struct stat const& status);
-    /// Errors: those of write(2), "write the stream"; `unavailable`: the reader has gone.
+    /// Ends the record. Errors: those of write(2), "write the stream"; `unavailable`: the reader has gone.
     Result<> end();
 
-    /// Writes what is needed before all records, and after them.
+    /// Writes what must come before all records, and after them.
     void start() { buffer_ += magic; }
     Result<> finish();
 

@@ -19,7 +19,8 @@ namespace triton::storage::tree_stream {
 
 namespace {
 
-/// Makes a tree from records, one after the other. Nothing in them is trusted but the content of the tree itself.
+/// Makes a tree from records, one after the other. They are not trusted: they can only affect the content of the tree
+/// itself.
 class Receiving {
 public:
     Receiving(Reader& reader, DirectoryStack tree, bool is_change)
@@ -28,7 +29,7 @@ public:
     }
 
     Result<> run() {
-        // Bounded by the stream, which its writer controls and can make endless; what it makes is bounded by the room.
+        // The stream's writer can make it endless; what it makes is bounded by the room on the file system.
         while (true) {
             Record const record = TRY(reader_.next());
             if (record == Record::end) return end();
@@ -41,9 +42,9 @@ public:
     }
 
 private:
-    /// What has begun and is not finished: a file, symbolic link or node.
+    /// A file, symbolic link or node that has begun and is not finished.
     struct Open {
-        std::string name;  // empty: nothing
+        std::string name;  // empty: nothing has begun
         UniqueFd file;
         std::uint64_t number = 0;
         std::uint64_t size = 0;
@@ -176,7 +177,7 @@ private:
         return set_extended_attribute({tree_.fd(), ".", tree_.fd()}, name.c_str(), value);
     }
 
-    /// A directory that was there may have some that it has no more.
+    /// Removes the attributes of a directory that existed before: the stream brings all that it still has.
     Result<> clear_old_attributes() {
         if (!levels_.back()) return {};
         levels_.back() = false;
@@ -197,7 +198,7 @@ private:
         return {};
     }
 
-    /// The attributes that have come before are set after the owner, which takes capabilities away.
+    /// Sets the attributes. Those that came earlier follow the owner, whose change clears capabilities.
     Result<> apply(Place const& place, struct stat wanted) {
         struct stat now;
         bool const is_known = place.fd < 0 ? ::fstatat(place.directory, place.name, &now, AT_SYMLINK_NOFOLLOW) == 0
@@ -217,7 +218,7 @@ private:
     DirectoryStack tree_;
     LinkShelf shelf_;
     bool is_change_;
-    std::vector<bool> levels_;  // whether its extended attributes are still those of before
+    std::vector<bool> levels_;  // whether each still has its old extended attributes
     Open open_;
     std::vector<std::pair<std::string, std::string>> pending_;
     ExtendedAttributes attributes_;

@@ -69,10 +69,10 @@ Result<bool> same_content(int a, int b) {
     }
 }
 
-/// Goes through a tree, and through an older state of it beside that, and writes what differs.
+/// Goes through a tree, side by side with an older state of it, and writes the differences.
 class Sending {
 public:
-    /// `compares_only`: nothing is written, and files with several names are compared as others are.
+    /// `compares_only`: nothing is written, and files with several names are compared like any others.
     Sending(Writer& writer, DirectoryStack tree, std::optional<DirectoryStack> base, bool compares_only)
         : writer_(writer), tree_(std::move(tree)), base_(std::move(base)), compares_only_(compares_only) {}
 
@@ -93,8 +93,8 @@ public:
 
 private:
     struct Level {
-        std::vector<std::string> directories;  // still to come
-        std::set<std::string> base_names;      // of the older state, which have not been seen in the newer one yet
+        std::vector<std::string> directories;  // those that still follow
+        std::set<std::string> base_names;      // of the older state, and not yet seen in the newer one
         bool has_base;
     };
 
@@ -129,7 +129,7 @@ private:
     }
 
     static Result<> note_directory(Level& level, std::string const& name) {
-        level.directories.push_back(name);  // its base name stays: enter() looks at it
+        level.directories.push_back(name);  // its base name stays, since enter() looks at it
         return {};
     }
 
@@ -140,7 +140,7 @@ private:
         if (has_base) {
             auto const entered = base_->enter(name);
             if (!entered) {
-                TRY(send_removal(name));  // it was not a directory
+                TRY(send_removal(name));  // the old one was not a directory
                 has_base = false;
             }
         }
@@ -199,7 +199,7 @@ private:
         if (::fstatat(base_->fd(), name.c_str(), &before, AT_SYMLINK_NOFOLLOW) != 0) return fail(errno, "");
         if (!same_attributes(status, before) || status.st_size != before.st_size || status.st_rdev != before.st_rdev)
             return false;
-        // A snapshot of btrfs has the files' own numbers, and the kernel sets this time at every change.
+        // A btrfs snapshot has the files' own numbers, and the kernel sets this time at every change.
         if (status.st_ino == before.st_ino && same_time(status.st_ctim, before.st_ctim)) return true;
         if (S_ISLNK(status.st_mode)) {
             std::string const target = TRY(read_target(tree_.fd(), name));
@@ -252,7 +252,7 @@ private:
         return writer_.end();
     }
 
-    /// The number of a file with several names, and whether this is the first of them; 0 and true for others.
+    /// The number of a file with several names, and whether this is its first one; 0 and true for other files.
     std::pair<std::uint64_t, bool> link_number(struct stat const& status) {
         if (status.st_nlink < 2) return {0, true};
         auto const [found, is_new] = links_.emplace(status.st_ino, links_.size() + 1);

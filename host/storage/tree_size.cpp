@@ -19,12 +19,12 @@ namespace {
 constexpr std::uint64_t block_unit = 512;  // of st_blocks
 constexpr unsigned extents_at_once = 128;
 
-/// The bytes of a file that no other file has, as far as the file system tells; all of them where it does not.
+/// The bytes of a file that no other file shares, if the file system tells; otherwise all bytes.
 std::uint64_t exclusive_bytes(int file, std::uint64_t all) {
     alignas(fiemap) std::array<char, sizeof(fiemap) + extents_at_once * sizeof(fiemap_extent)> room{};
     auto* const map = reinterpret_cast<fiemap*>(room.data());
     std::uint64_t shared = 0;
-    // Bounded by the length of the file: each round begins where the last one ended.
+    // Bounded by the length of the file: each round begins where the last one has ended.
     for (std::uint64_t at = 0;;) {
         room.fill(0);
         map->fm_start = at;

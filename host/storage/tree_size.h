@@ -6,8 +6,8 @@
 
 namespace triton::storage {
 
-/// Adds up what the files of a tree take, each once however many names it has. `knows_shared`: blocks may be shared
-/// with other files, and the file system tells which (FIEMAP); else all of it is exclusive.
+/// Adds up the sizes of a tree's files, each once however many names it has. `knows_shared`: blocks may be shared with
+/// other files, and the file system tells which (FIEMAP); otherwise all are exclusive.
 Result<Trees::Size> measure_tree(UniqueFd tree, bool knows_shared);
 
 }  // namespace triton::storage

@@ -14,14 +14,14 @@ namespace triton::storage::tree_stream {
 /// The head of a stream, before its content.
 struct Head {
     SnapshotName snapshot;
-    std::optional<SnapshotName> from = {};  ///< it has only what has changed since that one
+    std::optional<SnapshotName> from = {};  ///< the stream has only the changes since that one
 };
 
 /// Writes a tree. `base`: the tree of head.from. Errors: those of the system calls; `unavailable`: the reader has gone.
 Result<> send(Head const& head, UniqueFd tree, std::optional<UniqueFd> base, int to);
 
-/// Whether two trees have the same content, names, and attributes except the time of the last access; which names are
-/// of one file does not count.
+/// Whether two trees have the same content, names, and attributes except the time of the last access. It does not
+/// matter which names belong to one file.
 Result<bool> is_same(UniqueFd tree, UniqueFd base);
 
 /// A stream that is being read. `from` is borrowed.
@@ -34,8 +34,8 @@ public:
     ~Receiver();
 
     [[nodiscard]] Head const& head() const;
-    /// Makes the content in a directory: an empty one, or a copy of head().from. Errors: `corrupt`; those of the system
-    /// calls. After one the directory has something, but not the tree.
+    /// Makes the content in a directory, which is empty or a copy of head().from. Errors: `corrupt`; those of the
+    /// system calls. After an error the directory has something, but not the tree.
     Result<> receive(UniqueFd tree);
 
 private:

@@ -11,7 +11,7 @@
 
 namespace triton::storage {
 
-/// How a DirectoryPool keeps a tree in a directory: what differs between btrfs, reflink and directory. Directories are
+/// How a DirectoryPool keeps a tree in a directory: this is where btrfs, reflink and directory differ. Directories are
 /// borrowed and open for reading.
 class Trees {
 public:
@@ -21,18 +21,18 @@ public:
     virtual ~Trees() = default;
 
     [[nodiscard]] virtual Backend kind() const = 0;
-    /// Whether copy() and copy_final() make all or nothing, and make it and all before it durable: a copy then needs no
-    /// name of its own meanwhile.
+    /// Whether copy() and copy_final() happen completely or not at all, and make the copy and everything before it
+    /// durable. A copy then needs no temporary name.
     [[nodiscard]] virtual bool copies_at_once() const = 0;
 
-    /// An empty tree with mode 0755.
+    /// Makes an empty tree with mode 0755.
     virtual Result<> make(int parent, std::string const& name) = 0;
-    enum class Left : std::uint8_t { names, content };  ///< what settle() has to make durable still
-    /// A tree that can be written to, with the content of another one.
+    enum class Left : std::uint8_t { names, content };  ///< what settle() still has to make durable
+    /// Makes a writable tree with the content of another one.
     virtual Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) = 0;
-    /// The same for one that is no longer written to.
+    /// The same for a tree that will not be written to.
     virtual Result<Left> copy_final(int tree, int parent, std::string const& name) = 0;
-    /// Makes durable what the calls above have made below a directory.
+    /// Makes everything durable that the calls above have made below a directory.
     virtual Result<> settle(int directory, Left left) = 0;
 
     virtual Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) = 0;
@@ -43,7 +43,7 @@ public:
         std::uint64_t exclusive = 0;
     };
     virtual Result<Size> size(int tree) = 0;
-    /// When it was made or copied, in microseconds of the wall clock; none: the file system does not keep it.
+    /// When a tree was made or copied, in microseconds of the wall clock; none: the file system does not keep that.
     virtual std::optional<std::int64_t> made_at(int tree) = 0;
 };
 

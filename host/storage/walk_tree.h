@@ -14,15 +14,15 @@
 
 namespace triton::storage {
 
-/// Goes through a tree from its root: calls for each directory `visitor.enter(stack, status)`, then for all in it that
-/// is not a directory `visitor.entry(stack, name, status)`, then its directories in the same way, then
-/// `visitor.leave(stack)`. What is mounted in it is a directory that looks empty: `visitor.mounted(stack, name)`.
-/// Follows no symbolic link. Errors: those of the system calls and of the visitor.
+/// Goes through a tree from its root. For each directory it calls `visitor.enter(stack, status)`, then
+/// `visitor.entry(stack, name, status)` for everything in it but directories, then goes through its directories in the
+/// same way, then calls `visitor.leave(stack)`. For a mount in the tree, which counts as an empty directory, it calls
+/// `visitor.mounted(stack, name)`. Follows no symbolic link. Errors: those of the system calls and of the visitor.
 template <class Visitor>
 Result<> walk_tree(UniqueFd root, Visitor& visitor) {
     auto stack = TRY(DirectoryStack::create(std::move(root)));
     DirectoryReader reader;
-    std::vector<std::vector<std::string>> pending;  // for each level the directories that are still to come
+    std::vector<std::vector<std::string>> pending;  // for each level the directories that still follow
 
     auto const look = [&]() -> Result<> {
         struct stat status;

@@ -26,7 +26,7 @@ UniqueFd open_directory(int parent, std::string const& name) {
     return UniqueFd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
 }
 
-/// Whether the name still leads to what is open: recover() of another process may have been faster than our lock.
+/// Whether the name still leads to the open file: recover() of another process may have been faster than our lock.
 bool is_still(int parent, std::string const& name, int fd) {
     struct stat there;
     struct stat ours;
@@ -34,7 +34,7 @@ bool is_still(int parent, std::string const& name, int fd) {
            there.st_ino == ours.st_ino && there.st_dev == ours.st_dev;
 }
 
-/// "layers/a" becomes "layers@a@" and a number that nobody else has.
+/// Turns "layers/a" into "layers@a@" and a number that nobody else has.
 std::string item_name(std::string_view purpose) {
     std::string name(purpose);
     std::ranges::replace(name, '/', '@');
@@ -52,7 +52,7 @@ std::string purpose_of(std::string const& item) {
 bool try_lock(int fd) { return ::flock(fd, LOCK_EX | LOCK_NB) == 0; }
 
 Result<> lock(int fd, Sharing sharing, std::string const& what, std::chrono::milliseconds patience) {
-    // The kernel has no lock with a time limit: we ask again, less often each time.
+    // The kernel has no lock with a time limit, so we try again, less and less often.
     auto const deadline = std::chrono::steady_clock::now() + patience;
     auto pause = milliseconds(1);
     while (::flock(fd, (sharing == Sharing::alone ? LOCK_EX : LOCK_SH) | LOCK_NB) != 0) {
@@ -79,7 +79,7 @@ Workshop::Item::Item(Item&& other) noexcept
     other.name_.clear();
 }
 
-Workshop::Item::~Item() { (void)remove(); }  // recover() removes what cannot be removed now
+Workshop::Item::~Item() { (void)remove(); }  // if this fails, recover() removes it
 
 Result<> Workshop::Item::remove() {
     if (name_.empty()) return {};

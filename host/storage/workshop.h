@@ -11,21 +11,21 @@
 
 namespace triton::storage {
 
-/// Takes a lock of flock(2) on something open (borrowed): it is held until the last copy of that descriptor is closed.
+/// Locks an open file (borrowed) with flock(2), until the last copy of the descriptor is closed.
 /// Errors: `busy`, "lock <what>: another process has been using it for 30 s".
 enum class Sharing : bool { alone, together };
 Result<> lock(int fd, Sharing sharing, std::string const& what, std::chrono::milliseconds patience);
-/// The same without waiting. Returns whether it is ours.
+/// The same without waiting. Returns whether the lock is ours.
 bool try_lock(int fd);
 
-/// A directory in which things are while they have no name yet, or none any more. Each is a directory of its own,
-/// locked by the process that works on it: what nobody has locked is left over from one that was killed.
+/// A directory for things that do not have a name yet, or have lost it. Each is a directory of its own, locked by the
+/// process that works on it. One that nobody has locked is left over from a killed process.
 class Workshop {
 public:
     /// Makes the directory when it is missing. Errors: those of mkdirat(2) and openat(2).
     static Result<Workshop> open(int parent, char const* name);
 
-    /// Something in the workshop, locked. Its destructor removes what is still there under its name.
+    /// A locked directory in the workshop. Its destructor removes what still has its name there.
     class Item {
     public:
         Item(int workshop, std::string name, UniqueFd directory)
@@ -37,9 +37,9 @@ public:
         [[nodiscard]] int fd() const { return directory_.get(); }
         [[nodiscard]] std::string const& name() const { return name_; }
         [[nodiscard]] int workshop() const { return workshop_; }
-        /// It has been moved out, and is no longer ours.
+        /// To be called when it has been moved out, and is no longer ours.
         void forget() { name_.clear(); }
-        /// Removes it, as the destructor does, and tells of errors.
+        /// Removes it like the destructor, and returns errors.
         Result<> remove();
 
     private:
@@ -48,12 +48,12 @@ public:
         UniqueFd directory_;
     };
 
-    /// A new empty one. `purpose`: what it is for, for whoever finds it left over. Errors: those of mkdirat(2).
+    /// Makes a new, empty one. `purpose` tells what it is for if it is left over. Errors: those of mkdirat(2).
     Result<Item> make(std::string_view purpose);
-    /// Moves a directory in here that is open and locked. Errors: those of renameat(2).
+    /// Moves an open, locked directory in here. Errors: those of renameat(2).
     Result<Item> take(int parent, std::string const& name, UniqueFd directory, std::string_view purpose);
-    /// Removes what nobody works on, and adds the purposes of that to a list. `before`, if there is one, is called with
-    /// each of them first. Errors: the first one; it continues.
+    /// Removes items that nobody works on, and adds their purposes to a list. `before`, if given, is called with each
+    /// purpose first. Errors: the first one; it goes on.
     using Before = std::function<Result<>(std::string const& purpose)>;
     Result<> recover(std::vector<std::string>& removed, Before const& before);
 

@@ -18,13 +18,13 @@ namespace {
 constexpr milliseconds first_pause{50};
 constexpr milliseconds longest_pause{500};
 constexpr int slow_factor = 20;
-constexpr std::size_t most_output = 64U << 20U;  // names of some 100,000 trees
+constexpr std::size_t most_output = 64U << 20U;  // enough for the names of some 100,000 trees
 
 struct Meaning {
     std::string_view text;
     ErrorKind kind;
 };
-/// Texts of OpenZFS and zfs-fuse, lib/libzfs and cmd/zfs, in one line. The first that is found counts.
+/// Texts of OpenZFS and zfs-fuse (lib/libzfs and cmd/zfs), in one line each. The first one that is found counts.
 constexpr std::array meanings{
     Meaning{"dependent clones", ErrorKind::busy},
     Meaning{"has children", ErrorKind::busy},
@@ -61,10 +61,10 @@ constexpr std::array meanings{
     Meaning{"invalid option", ErrorKind::unsupported},
     Meaning{"unsupported", ErrorKind::unsupported},
     Meaning{"invalid property", ErrorKind::unsupported},
-    Meaning{"must be one of", ErrorKind::unsupported},  // of the values of a property
+    Meaning{"must be one of", ErrorKind::unsupported},  // for the values of a property
 };
 
-/// As a shell would find it, and where it is for those who do not have sbin in their path.
+/// Finds a program as a shell would, and also in the usual places of those who do not have sbin in their path.
 std::string find_program(std::string const& name) {
     char const* const path = std::getenv("PATH");
     std::string const places = std::string(path != nullptr ? path : "") + ":/usr/sbin:/sbin:/usr/local/sbin";
@@ -136,7 +136,8 @@ Result<std::string> ZfsCommand::run(Call const& call) const {
     auto pause = first_pause;
     while (true) {
         auto done = run_once(call);
-        // Just after its use a dataset is busy now and then, and nothing tells when that ends. Clones stay, though.
+        // Just after its use a dataset is sometimes busy for a moment, and nothing tells when that ends. Clones,
+        // however, stay.
         bool const is_passing = !done && done.error().kind == ErrorKind::busy && call.in < 0 && call.out < 0 &&
                                 done.error().reason.find("busy") != std::string::npos;
         if (!is_passing || std::chrono::steady_clock::now() + pause >= deadline) return done;

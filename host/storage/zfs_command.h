@@ -9,22 +9,23 @@
 
 namespace triton::storage {
 
-/// zfs(8) as a child process.
+/// Runs zfs(8) as a child process.
 class ZfsCommand {
 public:
     /// Errors: `unsupported`: there is no such program.
     static Result<ZfsCommand> find(std::chrono::milliseconds patience);
 
-    /// How long one call may take, compared to the patience.
+    /// How long one call may take, in relation to the patience.
     enum class Pace : unsigned char { quick, slow, unlimited };
     struct Call {
         std::string attempted = {};               ///< for messages: "make tree layers/a"
         std::vector<std::string> arguments = {};  ///< after "zfs"
         int in = -1;                              ///< borrowed; -1: nothing
-        int out = -1;                             ///< borrowed; -1: it is returned
+        int out = -1;                             ///< borrowed; -1: the output is returned
         Pace pace = Pace::quick;
     };
-    /// What it printed. While it says that something is busy it is called again, as long as the patience lasts.
+    /// Returns what it has printed. While it says that something is busy it is called again, as long as the patience
+    /// lasts.
     /// Errors: of the kind that its message means, with that message as the reason; `timeout`.
     [[nodiscard]] Result<std::string> run(Call const& call) const;
 
@@ -37,7 +38,7 @@ private:
     std::chrono::milliseconds patience_;
 };
 
-/// The kind of failure that a message of zfs(8) speaks of, and the message as one line.
+/// The kind of failure that a message of zfs(8) means, with the message as one line.
 Error zfs_error(std::string const& attempted, std::string_view message);
 
 /// The tab-separated fields of each line of a call with -H.

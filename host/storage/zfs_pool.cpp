@@ -45,7 +45,7 @@ Result<std::uint64_t> parse_number(std::string const& text, std::string const& a
     return number;
 }
 
-/// Whether something is mounted on a directory: it is on another file system than the directory that it is in.
+/// Whether something is mounted on a directory: it is then on another file system than its parent.
 bool is_mount_point(std::string const& path) {
     struct stat own;
     struct stat parent;
@@ -53,12 +53,12 @@ bool is_mount_point(std::string const& path) {
            own.st_dev != parent.st_dev;
 }
 
-/// A name below .building or .trash with a random number at its end, locked as long as this lives: the byte with that
-/// number of one file, which need not be that long (fcntl(2), open file description locks). So a full pool can be
-/// worked on.
+/// A name below .building or .trash with a random number at its end. It is locked while this exists, by the byte with
+/// that number in one file. The file need not be that long (fcntl(2), open file description locks), so this works in a
+/// full pool, too.
 class Claim {
 public:
-    /// Nothing: somebody else works on it, or it is not a name of ours.
+    /// Returns nothing when somebody else has the name, or it is not one of ours.
     static Result<std::optional<Claim>> try_make(std::string const& locks, std::string const& name) {
         std::string_view const digits = std::string_view(name).substr(name.rfind('-') + 1);
         std::uint64_t number = 0;
@@ -150,7 +150,7 @@ public:
         TRY(prepare_group(to));
         std::string const old_path = path(from);
         TRY(name_failure(move("rename " + from.text() + " to " + to.text(), full(from), full(to)), to));
-        ::rmdir(old_path.c_str());  // where it was mounted
+        ::rmdir(old_path.c_str());  // where the tree was mounted
         return require(to);
     }
 
@@ -163,14 +163,14 @@ public:
         if (!claim) return fail(ErrorKind::busy, what, "somebody has taken its name in the trash");
         std::string const trash = own(".trash/" + name);
         auto const moved = move(what, full(tree), trash);
-        if (moved) ::rmdir(path(tree).c_str());  // where it was mounted
-        // A pool that is full takes no new name, and to destroy it is what gives room: then without the detour.
+        if (moved) ::rmdir(path(tree).c_str());  // where the tree was mounted
+        // A full pool does not accept a new name, although destroying would make room: then destroy directly.
         if (!moved && moved.error().kind == ErrorKind::unavailable)
             return plain(zfs_.run({what, {"destroy", "-r", full(tree)}, -1, -1, Pace::slow}));
         if (!moved) return plain(moved);
         auto const destroyed = zfs_.run({what, {"destroy", "-r", trash}, -1, -1, Pace::slow});
         if (destroyed) return {};
-        // In use in another mount namespace, or cloned at this moment: it is what it was.
+        // It is in use in another mount namespace, or just being cloned: put it back.
         (void)move(what, trash, full(tree));
         (void)require(tree);
         return std::unexpected(destroyed.error());
@@ -350,11 +350,12 @@ public:
         return removed;
     }
 
-    /// Makes what a new pool needs, or does nothing.
+    /// Makes what a new pool needs, unless that exists.
     Result<> prepare() {
         if (is_ready()) return {};
         {
-            // Of several that make one pool, one does. Later the name leads to what is mounted there.
+            // Of several processes that make one pool, only one does this. Later the path leads to what is mounted
+            // there.
             UniqueFd const place = TRY(files::make_directories(path_));
             UniqueFd const locked{::openat(place.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
             if (!locked) return fail(errno, "open " + path_);
@@ -374,7 +375,7 @@ public:
     }
 
 private:
-    /// Whether what is mounted at the path is the dataset, and was made a pool: most processes find it so.
+    /// Whether the dataset is mounted at the path, and has become a pool: most processes find it so.
     [[nodiscard]] bool is_ready() const {
         auto const mounts = read_file("/proc/self/mountinfo", longest_mounts);
         if (!mounts || ::access((path_ + "/@pool/format").c_str(), F_OK) != 0) return false;
@@ -408,7 +409,7 @@ private:
         return plain(done);
     }
 
-    /// "1" a tree, "-" a group; nothing: no dataset.
+    /// Returns "1" for a tree, "-" for a group, nothing if there is no such dataset.
     Result<std::optional<std::string>> mark_of(std::string const& dataset) const {
         auto const output = zfs_.run({"look at " + dataset, {"list", "-H", "-o", std::string(mark), dataset}});
         if (!output && output.error().kind == ErrorKind::not_found) return std::nullopt;
@@ -416,14 +417,15 @@ private:
         return output->substr(0, output->find('\n'));
     }
 
-    /// The tree is there and mounted. What is mounted at its place is it, and needs no child process to be known.
+    /// Checks that a tree exists and is mounted. Whatever is mounted at its place is the tree, which takes no child
+    /// process to find out.
     Result<> require(TreeName const& tree) const {
         if (is_mount_point(path(tree))) return {};
         auto const found = TRY(mark_of(full(tree)));
         if (found != "1") return fail(ErrorKind::not_found, "there is no tree " + tree.text());
         if (is_mount_point(path(tree))) return {};
         auto const mounted = zfs_.run({"mount tree " + tree.text(), {"mount", full(tree)}});
-        // zfs-fuse mounts what it has received by itself, now and then a moment after we have looked.
+        // zfs-fuse itself mounts what it has received, sometimes just after we have looked.
         return mounted || is_mount_point(path(tree)) ? Result<>{} : plain(mounted);
     }
 
@@ -433,8 +435,9 @@ private:
         return {};
     }
 
-    /// Makes the groups of a tree. Errors: `refused` when one of them is a tree, `exists` and `refused` of its own
-    /// name. A group that is known has a file that says so, which spares a child process: most clones are made in one.
+    /// Makes the groups of a tree. Errors: `refused` when one of them is a tree; `exists` and `refused` for its own
+    /// name. A known group has a file that says so, which saves a child process: most clones are made in the same
+    /// group.
     Result<> prepare_group(TreeName const& tree) {
         if (is_mount_point(path(tree))) return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
         std::string const group = parent_of(tree.text());
@@ -454,10 +457,11 @@ private:
         if (!found) TRY(make_group(own(group)));
         (void)TRY(files::make_directories(path_ + '/' + group));
         UniqueFd const file{::open(known.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
-        return {};  // a full pool has no room for the file, and gets along without
+        return {};  // a full pool has no room for the file, and does without it
     }
 
-    /// What is at its place may be a group. To ask costs a child process, which is saved where no directory is there.
+    /// Checks the tree's own name, which may be a group. Asking takes a child process, which is saved when there is no
+    /// such directory.
     Result<> check_own_name(TreeName const& tree) const {
         if (::access(path(tree).c_str(), F_OK) != 0) return {};
         auto const found = TRY(mark_of(full(tree)));
@@ -470,8 +474,8 @@ private:
         return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
     }
 
-    /// Gives a dataset another name. It is unmounted first: renaming does that too, but zfs-fuse then finds it busy now
-    /// and then, as often as one asks. One that is in use stays mounted, and what it was.
+    /// Renames a dataset. It is unmounted first. Renaming would do that, too, but with zfs-fuse that fails now and
+    /// then, however often one tries. A dataset in use stays mounted and keeps its name.
     [[nodiscard]] Result<std::string> move(std::string const& what, std::string const& from,
                                            std::string const& to) const {
         auto const unmounted = zfs_.run({what, {"unmount", from}});
@@ -493,7 +497,7 @@ private:
         return values;
     }
 
-    /// What is set on the dataset itself, ZFS's own properties and those of users.
+    /// The properties that are set on the dataset itself: ZFS's own, and those of users.
     [[nodiscard]] Result<Properties> local_properties(TreeName const& tree) const {
         auto const output = TRY(zfs_.run({"read the properties of tree " + tree.text(),
                                           {"get", "-Hp", "-s", "local", "-o", "property,value", "all", full(tree)}}));
@@ -503,7 +507,7 @@ private:
         return properties;
     }
 
-    /// Full names, oldest first: zfs(8) sorts those of one dataset by their making.
+    /// Full names, oldest first: zfs(8) sorts the snapshots of one dataset by their creation.
     [[nodiscard]] Result<std::vector<std::string>> snapshots_of(std::string const& dataset) const {
         auto const output = TRY(zfs_.run(
             {"list the snapshots of " + dataset, {"list", "-H", "-o", "name", "-t", "snapshot", "-r", dataset}}));
@@ -513,7 +517,7 @@ private:
         return names;
     }
 
-    /// One that has been deleted meanwhile is an error of zfs(8), which names it.
+    /// A snapshot that has been deleted meanwhile causes an error of zfs(8), which names it.
     [[nodiscard]] Result<std::vector<SnapshotFacts>> facts_of(TreeName const& tree,
                                                               std::span<std::string const> snapshots) const {
         ZfsCommand::Call call{"look at the snapshots of tree " + tree.text(),
@@ -535,8 +539,8 @@ private:
         return all;
     }
 
-    /// Fails with the names of the trees that were cloned from a snapshot whose name begins so; `itself` does not
-    /// count.
+    /// Fails with the names of the trees that were cloned from a snapshot whose name begins with this; `itself` does
+    /// not count.
     [[nodiscard]] Result<> check_clones(std::string const& what, std::string const& prefix,
                                         std::string const& itself) const {
         auto const output = TRY(zfs_.run(
@@ -550,7 +554,7 @@ private:
         return {};
     }
 
-    /// "tank/triton/layers/a@final"; "-": none.
+    /// Returns "tank/triton/layers/a@final", or "-" when there is none.
     [[nodiscard]] Result<std::string> origin_snapshot(TreeName const& tree) const {
         auto const output = TRY(zfs_.run(
             {"look where tree " + tree.text() + " comes from", {"get", "-H", "-o", "value", "origin", full(tree)}}));
@@ -559,12 +563,13 @@ private:
 
     // --- Streams
 
-    /// What is set on a dataset itself, by us or by a stream.
+    /// The properties that were set on a dataset itself, by us or by a stream.
     [[nodiscard]] Result<std::string> own_properties(std::string const& what, std::string const& dataset) const {
         return zfs_.run({what, {"get", "-H", "-s", "local,received", "-o", "property,value", "all", dataset}});
     }
 
-    /// Before anything is mounted: a stream may bring properties, and its mount point could be a directory of the host.
+    /// Checks a stream before anything is mounted: it may bring properties, and a mount point could be a directory of
+    /// the host.
     [[nodiscard]] Result<> check_properties(std::string const& what, std::string const& dataset,
                                             std::string const& before) const {
         if (TRY(own_properties(what, dataset)) == before) return {};
@@ -586,7 +591,7 @@ private:
         return require(tree);
     }
 
-    /// Unmounted meanwhile: FUSE goes on showing what it has cached.
+    /// The tree is unmounted meanwhile: FUSE would go on showing what it has cached.
     Result<> receive_change(TreeName const& tree, int fd) {
         std::string const what = "receive into tree " + tree.text();
         std::string const before = TRY(own_properties(what, full(tree)));
@@ -599,7 +604,8 @@ private:
 
     // --- The pool
 
-    /// With the ACLs that images have, which OpenZFS refuses by default. zfs-fuse does not know these properties.
+    /// Makes the dataset, with the ACLs that images have and OpenZFS refuses by default. zfs-fuse does not know these
+    /// properties.
     [[nodiscard]] Result<std::string> make_base() const {
         std::string const what = "make pool " + dataset_;
         std::vector<std::string> const words{"create", "-p", "-o", "mountpoint=" + path_, "-o", "atime=off"};
@@ -619,7 +625,7 @@ private:
         if (!found && found.error().kind == ErrorKind::not_found) {
             auto const made = make_base();
             if (made || made.error().kind != ErrorKind::exists) return plain(made);
-            found = zfs_.run(look);  // another process was faster
+            found = zfs_.run(look);  // another process has made it first
         }
         if (!found) return plain(found);
         auto const fields = zfs_fields(*found);

@@ -12,13 +12,12 @@ namespace triton::storage {
 /// All work is done by zfs(8) as a child, with -H, and with -p where every version knows it; its messages for
 /// people are only looked through for the reason of a failure.
 ///
-/// A tree has the user property `triton:tree`; datasets above it that make its group are never mounted. What is being
-/// received or destroyed is below `.building` or `.trash`, and whoever works on it holds a lock on its number in the
-/// file
-/// `@pool/locks` of the pool's own dataset.
+/// A tree has the user property `triton:tree`; datasets above it, which form its group, are never mounted. What is
+/// being received or destroyed is below `.building` or `.trash`, locked by its number in the file `@pool/locks` of the
+/// pool's own dataset.
 Result<std::unique_ptr<Pool>> open_zfs_pool(Settings const& settings);
 
-/// Whether there is the zpool of a dataset, and zfs(8) to use it. Errors: `unsupported`: no zfs(8); `unavailable`.
+/// Checks that the zpool of a dataset exists, and zfs(8) to use it. Errors: `unsupported`: no zfs(8); `unavailable`.
 Result<> probe_zfs(std::string const& dataset);
 
 }  // namespace triton::storage

@@ -19,7 +19,7 @@ constexpr char machined_path[] = "/org/freedesktop/machine1";
 constexpr char machined_interface[] = "org.freedesktop.machine1.Manager";
 constexpr char machine_interface[] = "org.freedesktop.machine1.Machine";
 
-/// Source: sd-bus-errors(3), and systemd's bus-common-errors.h.
+/// The kind of an error. Source: sd-bus-errors(3), and systemd's bus-common-errors.h.
 ErrorKind kind_of(char const* name, int err) {
     struct Row {
         std::string_view name;
@@ -43,7 +43,7 @@ ErrorKind kind_of(char const* name, int err) {
     return kind_of_errno(err);
 }
 
-/// Frees what sd-bus has put into it.
+/// An error of sd-bus; the destructor frees its content.
 class BusError {
 public:
     BusError() = default;
@@ -82,11 +82,11 @@ std::chrono::milliseconds left_until(TimePoint deadline) {
     return std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
 }
 
-/// The end of a job, as the signal JobRemoved tells it.
+/// The end of a job, as reported by the signal JobRemoved.
 struct JobEnd {
-    std::string job;                                         // the one that is waited for; empty: not known yet
-    std::string result;                                      // "done", "failed" ..; empty: it has not ended
-    std::vector<std::pair<std::string, std::string>> ended;  // before it was known which one is ours
+    std::string job;                                         // the job to wait for; empty: not known yet
+    std::string result;                                      // "done", "failed" ..; empty: it has not ended yet
+    std::vector<std::pair<std::string, std::string>> ended;  // jobs that ended before ours was known
 };
 
 int on_job_removed(sd_bus_message* message, void* data, sd_bus_error*) {
@@ -114,7 +114,7 @@ struct Bus::State {
     State& operator=(State const&) = delete;
     ~State() { sd_bus_flush_close_unref(bus); }
 
-    /// A call whose reply has nothing to tell.
+    /// Makes a call whose reply has no content.
     template <class... Arguments>
     Result<> call(std::string const& what, char const* name, char const* path, char const* interface,
                   char const* method, char const* types, Arguments... arguments) {
@@ -194,7 +194,8 @@ Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
 Result<ServiceFacts> Bus::service(std::string const& unit) {
     std::string const path = TRY(path_of(unit));
     ServiceFacts facts;
-    // Its properties would be there, too: systemd loads what is asked for by path, and tells everybody.
+    // Asking for properties would do as well, but then systemd loads the unit of that path, and reports this to
+    // everybody.
     auto const loaded = state_->manager("look at " + unit, "GetUnit", "s", unit.c_str());
     if (!loaded && loaded.error().kind == ErrorKind::not_found) {
         facts.active_state = "inactive";
@@ -215,7 +216,7 @@ Result<std::string> Bus::control_group(std::string const& unit) {
     return state_->text(TRY(path_of(unit)), service_interface, "ControlGroup");
 }
 
-/// Handles messages until something is so, or the deadline has passed. Returns whether it is so.
+/// Handles messages until a condition holds or the deadline has passed. Returns whether it holds.
 Result<bool> Bus::wait_until(TimePoint deadline, std::function<bool()> const& is_reached) {
     for (;;) {
         int const handled = sd_bus_process(state_->bus, nullptr);
@@ -321,7 +322,7 @@ Result<std::int64_t> Bus::leader(std::string const& machine) {
     std::uint32_t leader = 0;
     int const result = sd_bus_get_property_trivial(state_->bus, machined_name, path, machine_interface, "Leader",
                                                    error.get(), 'u', &leader);
-    if (result < 0) return 0;  // it ended meanwhile
+    if (result < 0) return 0;  // it has ended meanwhile
     return leader;
 }
 

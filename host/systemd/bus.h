@@ -22,12 +22,12 @@ struct ListedUnit {
     std::string active_state;  ///< "active", "inactive", "activating", "deactivating", "failed" ..
 };
 
-/// What systemd knows of a service.
+/// What systemd knows about a service.
 struct ServiceFacts {
     std::string active_state;
     std::string result;              ///< "success", "exit-code", "timeout" ..
     std::uint64_t active_since = 0;  ///< microseconds since 1970; 0: never
-    std::uint64_t ended_at = 0;      ///< of its main process
+    std::uint64_t ended_at = 0;      ///< when its main process has ended
     std::int64_t exit_status = 0;
     std::int64_t restarts = 0;
 };
@@ -35,34 +35,34 @@ struct ServiceFacts {
 /// A property to change, by its name in org.freedesktop.systemd1(5).
 using NumberProperty = std::pair<std::string, std::uint64_t>;
 
-/// A connection to the system's bus, for what machines need of systemd and of systemd-machined. It blocks, each call
-/// with a limit. Kinds of errors, beside those at the functions: `unavailable` when the bus, systemd or machined is not
-/// there, `timeout`, `denied`, `not_found` for a unit or a machine that is not known.
+/// A connection to the system's bus, for what machines need from systemd and systemd-machined. It blocks, each call
+/// with a limit. Kinds of errors, besides those at the functions: `unavailable` when the bus, systemd or machined is
+/// not there, `timeout`, `denied`, `not_found` for an unknown unit or machine.
 class Bus {
 public:
-    /// `call_limit`: for a call whose limit is not said.
+    /// `call_limit`: for calls without a limit of their own.
     static Result<Bus> connect(std::chrono::milliseconds call_limit = std::chrono::seconds(30));
     Bus(Bus&& other) noexcept;
     Bus& operator=(Bus&&) = delete;
     ~Bus();
 
-    /// Whether it still may answer: a bus that was started again does not know this connection.
+    /// Whether it may still answer: a restarted bus does not know this connection.
     [[nodiscard]] bool is_open() const;
 
-    /// Units whose names match a pattern as of fnmatch(3), as far as they are loaded.
+    /// The loaded units whose names match a pattern of fnmatch(3).
     Result<std::vector<ListedUnit>> list_units(std::string const& pattern);
-    /// Of a unit that is not loaded it tells what is true of one that has never run, without loading it.
+    /// For a unit that is not loaded, returns what is true of one that has never run, without loading it.
     Result<ServiceFacts> service(std::string const& unit);
     /// The path of its control group: "/machine.slice/..."; empty when it does not run.
     Result<std::string> control_group(std::string const& unit);
 
     /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, while the job runs on; `refused` if
-    /// it ends otherwise than well: "its job has failed (exit-code)".
+    /// it does not end well: "its job has failed (exit-code)".
     Result<> start(std::string const& unit, std::chrono::milliseconds limit);
     Result<> stop(std::string const& unit, std::chrono::milliseconds limit);
-    /// Sends a signal to all processes of a unit. Success when there are none.
+    /// Sends a signal to all processes of a unit. Succeeds when there are none.
     Result<> kill_unit(std::string const& unit, int signal);
-    /// A unit that has failed is as if it had never been started.
+    /// Makes a failed unit look as if it had never been started.
     Result<> reset_failed(std::string const& unit);
 
     /// Changes properties of a unit for now and, in files of systemd's own, for later.
@@ -72,11 +72,11 @@ public:
     Result<> enable(std::string const& unit);
     Result<> disable(std::string const& unit);
 
-    /// The PID 1 of a machine, as the host numbers it; 0: machined does not know the machine.
+    /// The pid of a machine's PID 1 on the host; 0: machined does not know the machine.
     Result<std::int64_t> leader(std::string const& machine);
     Result<> kill_leader(std::string const& machine, int signal);
-    /// Waits until machined has forgotten a machine that has ended: until then its name cannot be registered again, and
-    /// a start fails. Not an error when it takes longer: the start then says so.
+    /// Waits until machined has forgotten a machine that has ended: before that its name cannot be registered again,
+    /// and a start fails. It is not an error when this takes longer: the start will report that.
     Result<> wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit);
     /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. Errors:
     /// `timeout`.

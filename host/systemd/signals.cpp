@@ -21,7 +21,7 @@ std::unexpected<Error> failure(int result, std::string what) {
 
 struct Signals::State {
     sd_bus* bus = nullptr;
-    Tell const* tell = nullptr;  // of the take() that is under way
+    Tell const* tell = nullptr;  // of the take() that is running
     bool has_lost_systemd = false;
 
     State() = default;
@@ -33,7 +33,7 @@ struct Signals::State {
         if (tell) (*tell)(about, name);
     }
 
-    // What sd-bus calls; a message that is not as expected tells nothing.
+    // Callbacks of sd-bus. A message of an unexpected form is ignored.
 
     static int on_properties(sd_bus_message* message, void* data, sd_bus_error*) {
         char* unit = nullptr;
@@ -64,7 +64,7 @@ struct Signals::State {
         if (sd_bus_message_read(message, "sss", &name, &before, &now) <= 0) return 0;
         auto& state = *static_cast<State*>(data);
         if (name == systemd_name)
-            state.has_lost_systemd = true;  // it does not know any more that we have subscribed
+            state.has_lost_systemd = true;  // the new systemd does not know that we have subscribed
         else if (!std::string_view(now).empty())
             state.say(About::machined, name);
         return 0;
@@ -74,7 +74,7 @@ struct Signals::State {
         char const* rule;
         sd_bus_message_handler_t handler;
     };
-    /// UnitNew is left out: a unit that is only looked at appears, too, and would be looked at again for ever.
+    /// UnitNew is left out: it also comes for a unit that is only looked at, which would be looked at again for ever.
     static constexpr Match matches[] = {
         {"type='signal',sender='org.freedesktop.systemd1',interface='org.freedesktop.DBus.Properties',"
          "member='PropertiesChanged',path_namespace='/org/freedesktop/systemd1/unit',"

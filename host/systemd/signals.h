@@ -10,8 +10,8 @@
 
 namespace triton::systemd {
 
-/// A connection to the system's bus of its own, on which systemd and systemd-machined tell what becomes of units and
-/// machines. A signal is only a name: details have to be asked for.
+/// A separate connection to the system's bus, on which systemd and systemd-machined report what happens to units and
+/// machines. A signal is only a name: the details have to be asked for.
 class Signals {
 public:
     enum class About : std::uint8_t {
@@ -31,8 +31,8 @@ public:
     [[nodiscard]] int fd() const;
 
     using Tell = std::function<void(About about, std::string_view name)>;
-    /// Tells what has come in, at most `most` messages of it, without waiting. Returns whether there may be more.
-    /// Errors: unavailable: the bus or systemd has ended the connection; signals were lost from here on.
+    /// Reports at most `most` of the messages that have arrived, without waiting. Returns whether there may be more.
+    /// Errors: unavailable: the bus or systemd has ended the connection; later signals are lost.
     Result<bool> take(Tell const& tell, int most);
 
 private:

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t longest_name = 1 << 20;  // libarchive's own limit for names of pax
 constexpr std::size_t most_attributes = 1024;
 constexpr std::size_t longest_attribute = 64 * 1024;  // XATTR_SIZE_MAX
-constexpr std::uint32_t largest_id = UINT32_MAX - 1;  // -1 means "as it is" to chown(2)
+constexpr std::uint32_t largest_id = UINT32_MAX - 1;  // chown(2) leaves the owner unchanged for -1
 
 std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
 
@@ -35,7 +35,7 @@ Entry::Kind kind_of(archive_entry* entry) {
     }
 }
 
-/// A time that utimensat(2) takes; the kernel brings it into the file system's range.
+/// Converts a time for utimensat(2); the kernel adjusts it to the file system's range.
 timespec time_of(time_t seconds, long nanoseconds) {
     return {.tv_sec = seconds, .tv_nsec = nanoseconds >= 0 && nanoseconds < 1'000'000'000 ? nanoseconds : 0};
 }
@@ -87,7 +87,7 @@ Result<std::unique_ptr<Archive>> Archive::open(Stream& stream, role::UnpackLimit
     std::unique_ptr<Archive> own(new Archive(stream, limits));
     own->reader_ = ::archive_read_new();
     if (!own->reader_) throw std::bad_alloc();
-    // An empty archive is good: a layer may change nothing.
+    // An empty archive is accepted, because a layer may change nothing.
     if (::archive_read_support_format_tar(own->reader_) != ARCHIVE_OK ||
         ::archive_read_support_format_empty(own->reader_) != ARCHIVE_OK ||
         ::archive_read_open(own->reader_, own.get(), nullptr, Archive::read, nullptr) != ARCHIVE_OK)
@@ -132,7 +132,7 @@ Result<std::optional<Entry>> Archive::next() {
     archive_entry* entry = nullptr;
     int const status = ::archive_read_next_header(reader_, &entry);
     if (status == ARCHIVE_EOF && !stream_error_) return std::optional<Entry>();
-    // A warning: a name that is not of this character set, and is used as it is.
+    // ARCHIVE_WARN: the name is not in this character set, and is used unchanged.
     if (status != ARCHIVE_OK && status != ARCHIVE_WARN) return error();
     return TRY(convert(entry));
 }

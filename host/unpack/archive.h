@@ -18,7 +18,7 @@ namespace triton::unpack {
 /// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files and extended attributes.
 class Archive {
 public:
-    /// The stream outlives it.
+    /// The stream must outlive it.
     static Result<std::unique_ptr<Archive>> open(Stream& stream, role::UnpackLimits const& limits);
     ~Archive();
     Archive(Archive const&) = delete;
@@ -31,7 +31,7 @@ public:
         std::span<char const> bytes;
         std::uint64_t offset;
     };
-    /// The next bytes of the entry's content, where they stand in it; none at its end. What is between is a hole.
+    /// The next bytes of the entry's content, with their offset; none at its end. What lies between blocks is a hole.
     Result<std::optional<Block>> next_block();
 
 private:

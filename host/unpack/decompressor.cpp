@@ -37,7 +37,7 @@ private:
     Input& input_;
 };
 
-/// By ISA-L, at twice the speed of zlib.
+/// Uses ISA-L, which is twice as fast as zlib.
 class Gzip final : public Decompressor {
 public:
     explicit Gzip(Input& input) : input_(input) { begin_member(); }
@@ -57,14 +57,14 @@ public:
             input_.use(used);
             if (status != ISAL_DECOMP_OK && status != ISAL_END_INPUT) return broken("gzip", reason(status));
             is_between_members_ = state_->block_state == ISAL_BLOCK_FINISH;
-            // Without input, only what it still holds comes out.
+            // Without input, it can only return what it still holds.
             if (bytes.empty() && !is_between_members_ && state_->avail_out == room) return broken("gzip", cut_off);
         }
         return into.size() - state_->avail_out;
     }
 
 private:
-    /// The output goes on where it is.
+    /// Resets the state for the next member; the output goes on where it is.
     void begin_member() {
         unsigned char* const next_out = state_->next_out;
         std::uint32_t const avail_out = state_->avail_out;
@@ -253,7 +253,7 @@ Result<std::unique_ptr<Decompressor>> make_decompressor(role::Compression compre
     constexpr std::size_t longest_magic = 6;
     if (compression == role::Compression::automatic) compression = compression_of(TRY(input.peek(longest_magic)));
     switch (compression) {
-        case role::Compression::automatic:  // cannot be any more
+        case role::Compression::automatic:  // impossible here
         case role::Compression::none: return std::make_unique<Plain>(input);
         case role::Compression::gzip: return std::make_unique<Gzip>(input);
         case role::Compression::zstd: return std::make_unique<Zstd>(input);

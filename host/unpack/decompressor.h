@@ -33,8 +33,8 @@ private:
     std::uint64_t read_ = 0;
 };
 
-/// Decompresses a stream. Several streams one after the other are one, as gzip(1), zstd(1), xz(1) and bzip2(1) have it;
-/// what follows them and is not a stream is an error.
+/// Decompresses a stream. Several streams in a row count as one, as in gzip(1), zstd(1), xz(1) and bzip2(1). If
+/// something that is not a stream follows, it is an error.
 class Decompressor {
 public:
     virtual ~Decompressor() = default;
@@ -47,7 +47,7 @@ public:
 inline constexpr int largest_zstd_window_log = 27;
 inline constexpr std::uint64_t largest_xz_memory = 256 << 20;
 
-/// `automatic`: by the first bytes; what is not known is not compressed. The input outlives it.
+/// `automatic`: according to the first bytes; unknown content is not compressed. The input must outlive it.
 Result<std::unique_ptr<Decompressor>> make_decompressor(role::Compression compression, Input& input);
 
 }  // namespace triton::unpack

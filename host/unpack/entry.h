@@ -15,12 +15,12 @@ struct Attribute {
     std::string value;
 };
 
-/// One entry of an archive, checked: numbers are in range, and the name cannot lead outside.
+/// One checked entry of an archive: numbers are in range, and the name cannot lead outside.
 struct Entry {
     enum class Kind : std::uint8_t { file, directory, symbolic_link, hard_link, fifo, device };
     Kind kind = Kind::file;
     std::vector<std::string> name;    ///< empty: the root itself
-    std::string link_target;          ///< of a symbolic link, as it is
+    std::string link_target;          ///< of a symbolic link, unchanged
     std::vector<std::string> linked;  ///< of a hard link
     mode_t mode = 0;                  ///< permission bits, setuid, setgid, sticky
     uid_t user = 0;

@@ -22,7 +22,7 @@ namespace {
 constexpr std::uint64_t worth_writing_early = 256 << 10;
 constexpr std::string_view whiteout_prefix = ".wh.";
 constexpr std::string_view opaque_marker = ".wh..wh..opq";
-constexpr std::string_view marker_prefix = ".wh..wh.";  // others are aufs's own business
+constexpr std::string_view marker_prefix = ".wh..wh.";  // others belong to aufs
 constexpr std::size_t most_late_links = 1'000'000;
 constexpr mode_t special_bits = 07000;
 
@@ -30,17 +30,18 @@ std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corr
 
 std::array<timespec, 2> both(Times const& times) { return {times.accessed, times.modified}; }
 
-/// What an image may set. `trusted.` and `user.overlay.` would be read by overlayfs as its own notes, and the rest
-/// belongs to the host.
+/// Whether an image may set an extended attribute. overlayfs would take `trusted.` and `user.overlay.` for its own
+/// notes, and the rest belongs to the host.
 bool may_set(std::string_view name) {
     return (name.starts_with("user.") && !name.starts_with("user.overlay.")) || name == "security.capability" ||
            name == "system.posix_acl_access" || name == "system.posix_acl_default";
 }
 
-/// What the file system cannot hold is left out: tmpfs and ZFS differ in what they take.
+/// Whether an error means that the file system cannot store this, which is then left out: tmpfs and ZFS differ in what
+/// they support.
 bool is_left_out(int error) { return error == EOPNOTSUPP || error == ENOTSUP || error == EPERM || error == EINVAL; }
 
-/// An attribute that a directory of a layer below has, and the new entry does not.
+/// Removes an attribute that a directory of a lower layer has, and the new entry does not.
 Result<> clear_attributes(int file) {
     std::array<char, 65536> names{};
     ssize_t const size = ::flistxattr(file, names.data(), names.size());
@@ -65,7 +66,7 @@ Extractor::Extractor(int root, role::Unpack const& job)
 bool Extractor::is_ours(std::string const& path) const { return ours_.contains(std::hash<std::string>{}(path)); }
 
 void Extractor::remember(Entry const& entry) {
-    // The directories above count, too: a whiteout beside them does not take what this archive has put into them.
+    // The directories above count, too: a whiteout next to them does not remove what this archive has put into them.
     for (std::size_t count = entry.name.size(); count > 0; --count)
         if (!ours_.insert(std::hash<std::string>{}(join(entry.name, count))).second) break;
 }
@@ -84,7 +85,7 @@ Result<> Extractor::add(Entry const& entry, Archive& archive) {
     TRY(check_time());
     auto done = apply(entry, archive);
     if (!done && done.error().kind == ErrorKind::not_found) {
-        // A directory that is open was removed by another name of it.
+        // An open directory was removed by another of its names.
         tree_.forget_all();
         done = apply(entry, archive);
     }
@@ -96,7 +97,7 @@ Result<> Extractor::add(Entry const& entry, Archive& archive) {
 }
 
 Result<> Extractor::apply(Entry const& entry, Archive& archive) {
-    // The name comes before the kind: whiteouts are also hard links.
+    // The name is checked before the kind, because whiteouts may also be hard links.
     if (applies_whiteouts_ && !entry.name.empty() && entry.name.back().starts_with(whiteout_prefix))
         return apply_whiteout(entry);
     if (entry.name.empty()) return make_root(entry);
@@ -131,7 +132,7 @@ Result<> Extractor::apply_whiteout(Entry const& entry) {
     return remove_lower(*parent, name, path, limits_.depth);
 }
 
-/// Removes what layers below have in a directory; what this archive has made in it stays, whatever came first.
+/// Removes what lower layers have in a directory. What this archive has made in it stays, whatever the order.
 Result<> Extractor::clear_lower(std::vector<std::string> const& components, std::size_t count) {
     auto const directory = tree_.find_directory(components, count);
     if (!directory) return {};
@@ -154,7 +155,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
     if (most_depth == 0) return fail(ErrorKind::refused, "remove " + path, "it is too deep");
     UniqueFd directory(open_beneath(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
-    if (!directory) return {};  // a file of this archive
+    if (!directory) return {};  // it is a file of this archive
     using Directory = std::unique_ptr<DIR, decltype([](DIR* one) { ::closedir(one); })>;
     Directory const open(::fdopendir(directory.get()));
     if (!open) return fail(errno, "list " + path);
@@ -169,7 +170,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
 
 // What is made.
 
-/// Something else is where an entry goes.
+/// Removes what is in the place of an entry.
 Result<> Extractor::make_way(int parent, Entry const& entry) {
     tree_.forget(entry.name, entry.name.size());
     tree_.forget_times(entry.path());
@@ -223,7 +224,7 @@ Result<> Extractor::make_file(Entry const& entry, Archive& archive) {
     }
     if (!file) return fail(errno, "make a file");
     TRY(write_content(file.get(), entry, archive));
-    // It was made with this mode, for id 0 of our namespace: as most files of most archives.
+    // It was made with this mode and for id 0 of our namespace, which is right for most files of most archives.
     if (entry.user != 0 || entry.group != 0 || gives_group || (entry.mode & special_bits) != 0 ||
         !entry.attributes.empty())
         TRY(set_attributes(file.get(), entry));
@@ -251,13 +252,13 @@ Result<> Extractor::write_content(int file, Entry const& entry, Archive& archive
         }
     }
     if (end < entry.size && ::ftruncate(file, static_cast<off_t>(entry.size)) != 0) return fail(errno, "set its size");
-    // The disk begins now, and not when the whole tree is made durable at the end. A wish: what it says does not
-    // matter.
+    // Writing to the disk begins now, and not when the whole tree is made durable at the end. It is only a hint, so the
+    // result does not matter.
     if (end >= worth_writing_early) (void)::sync_file_range(file, 0, 0, SYNC_FILE_RANGE_WRITE);
     return {};
 }
 
-/// The owner first, which takes setuid and security.capability away.
+/// Sets the owner first, because that clears setuid and security.capability.
 Result<> Extractor::set_attributes(int file, Entry const& entry) {
     if (::fchown(file, entry.user, entry.group) != 0) {
         if (errno == EINVAL)
@@ -277,7 +278,7 @@ Result<> Extractor::set_attributes(int file, Entry const& entry) {
     return {};
 }
 
-/// Of what is not opened: a link or a FIFO.
+/// Sets the attributes of a file that is not opened: a link or a FIFO.
 Result<> Extractor::set_link_attributes(int parent, Entry const& entry) {
     char const* const name = entry.name.back().c_str();
     if ((entry.user != 0 || entry.group != 0 || tree_.gives_group()) &&
@@ -318,10 +319,10 @@ Result<> Extractor::make_fifo(Entry const& entry) {
     return {};
 }
 
-/// Returns false when the target is not there (yet).
+/// Makes a hard link. Returns false when the target does not exist (yet).
 Result<bool> Extractor::link(Entry const& entry) {
     if (entry.linked.empty()) return corrupt("entry " + json::quoted(entry.path()) + " is a link to the root");
-    if (entry.linked == entry.name) return true;  // it is what it is
+    if (entry.linked == entry.name) return true;  // a link to itself changes nothing
     auto const target_parent = tree_.find_directory(entry.linked, entry.linked.size() - 1);
     if (!target_parent) return false;
     UniqueFd const target(open_beneath(*target_parent, ".", O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH));

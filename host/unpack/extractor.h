@@ -15,19 +15,19 @@
 
 namespace triton::unpack {
 
-/// Applies the entries of one archive to a tree, which may have layers below it already, as the OCI image format has
-/// it: a directory over a directory keeps what is in it and gets new attributes, everything else replaces what was
-/// there, and a whiteout removes what layers below have. Whoever made the archive controls all of it. Source: OCI
+/// Applies the entries of one archive to a tree, which may already have lower layers, by the rules of the OCI image
+/// format. A directory over a directory keeps its content and gets new attributes. Everything else replaces what was
+/// there. A whiteout removes what lower layers have. The author of the archive controls all of it. Source: OCI
 /// image-spec, layer.md, "Applying Changesets".
 class Extractor {
 public:
     /// The root is open for reading, and borrowed.
     Extractor(int root, role::Unpack const& job);
 
-    /// The content of a file comes from the archive. Errors: `corrupt`, `refused` (a limit), those of the file system,
-    /// "extract <name>".
+    /// Applies an entry; the content of a file comes from the archive. Errors: `corrupt`, `refused` (a limit), those of
+    /// the file system, "extract <name>".
     Result<> add(Entry const& entry, Archive& archive);
-    /// Links whose targets came late, and the times of directories. Errors: the same.
+    /// Makes links whose targets came late, and sets the times of directories. Errors: the same.
     Result<> finish();
 
     [[nodiscard]] std::uint64_t entries() const { return entries_; }

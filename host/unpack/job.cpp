@@ -24,7 +24,7 @@ namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
 constexpr milliseconds progress_interval{100};
-constexpr std::uint32_t deepest = 4096;  // whatever the library allows: each level is a descriptor
+constexpr std::uint32_t deepest = 4096;  // whatever the library allows, since each level is a descriptor
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
 TimePoint now() { return std::chrono::steady_clock::now(); }
@@ -44,12 +44,12 @@ Result<Work> take_work(role::Channel& channel) {
     return work;
 }
 
-/// Names in pax archives are UTF-8, and libarchive converts them to the locale's character set: to itself, so.
+/// Names in pax archives are UTF-8. libarchive converts them to the locale's character set, which is therefore UTF-8.
 void prepare_libraries() {
     ::setlocale(LC_CTYPE, "C.UTF-8");
     (void)::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
     EVP_MD_CTX* const context = ::EVP_MD_CTX_new();
-    (void)::EVP_DigestInit_ex(context, EVP_sha256(), nullptr);  // loads what it needs
+    (void)::EVP_DigestInit_ex(context, EVP_sha256(), nullptr);  // loads what it needs now
     ::EVP_MD_CTX_free(context);
 }
 
@@ -58,7 +58,7 @@ public:
     explicit Progress(role::Channel& channel) : channel_(channel) {}
     static void tell(void* self, role::Unpacking const& state) {
         Progress& own = *static_cast<Progress*>(self);
-        // A library that does not read now hears the next one.
+        // If the library is not reading, it gets the next message.
         (void)role::send(own.channel_, state, now());
     }
 

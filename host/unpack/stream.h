@@ -16,8 +16,8 @@
 
 namespace triton::unpack {
 
-/// An archive, uncompressed: decompressed in one thread, hashed in another, read in the caller's. Each byte is copied
-/// nowhere between them: they go round a ring of buffers, and the slowest sets the pace.
+/// An uncompressed archive: one thread decompresses it, another one hashes it, and the caller's reads it. The bytes are
+/// not copied between them: they go round a ring of buffers, and the slowest thread sets the pace.
 class Stream {
 public:
     /// The blob is borrowed. The threads inherit the sandbox of their maker.
@@ -26,7 +26,7 @@ public:
     Stream(Stream const&) = delete;
     Stream& operator=(Stream const&) = delete;
 
-    /// The next bytes, good until the next call; empty at the end.
+    /// The next bytes, valid until the next call; empty at the end.
     /// Errors: `corrupt`; `refused`: "archive is larger than 1024 bytes"; those of read(2).
     Result<std::span<unsigned char const>> next();
 
@@ -37,9 +37,9 @@ public:
     /// Reads the rest, and waits for the hash of all of it. Errors: as of next().
     Result<End> finish();
 
-    /// Of the blob, for showing.
+    /// Bytes of the blob, for progress.
     [[nodiscard]] std::uint64_t bytes_read() const;
-    /// Of the archive, so far.
+    /// Bytes of the archive, so far.
     [[nodiscard]] std::uint64_t bytes() const;
 
 private:
@@ -61,14 +61,14 @@ private:
 
     mutable std::mutex mutex_;
     std::condition_variable has_changed_;
-    std::uint64_t produced_ = 0;  // buffers, in all
+    std::uint64_t produced_ = 0;  // how many buffers in all
     std::uint64_t hashed_ = 0;
     std::uint64_t consumed_ = 0;  // given back by the reader
-    bool is_holding_ = false;     // the reader has the buffer after those
+    bool is_holding_ = false;     // the reader has the next buffer
     bool is_abandoned_ = false;
     std::uint64_t bytes_ = 0;
     std::uint64_t bytes_read_ = 0;
-    std::optional<Result<>> ended_;  // no further buffer comes, and why
+    std::optional<Result<>> ended_;  // no further buffer comes, and this is why
     std::string digest_;
 
     std::thread decompressing_;

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::uint64_t directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr mode_t implied_mode = 0755;
-/// Times of directories are kept until the end; a directory costs about so much.
+/// Times of directories are kept until the end; a directory takes about this much memory.
 constexpr std::size_t most_times = 4'000'000;
 
 }  // namespace
@@ -56,16 +56,16 @@ std::string join(std::vector<std::string> const& components, std::size_t count) 
     return path;
 }
 
-/// Opens components[at] of its open parent.
+/// Opens components[at] in its open parent.
 Result<Tree::Open> Tree::enter(int parent, std::vector<std::string> const& components, std::size_t at, bool may_make) {
     char const* const name = components[at].c_str();
     bool is_new = false;
-    // Twice at most: it is made, or what is in the way goes.
+    // At most twice: the directory is made, or what is in its place is removed.
     for (int attempt = 0; attempt < 3; ++attempt) {
         UniqueFd directory(open_beneath(parent, name, directory_flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
         int error = errno;
         if (!directory && (error == ELOOP || error == ENOTDIR)) {
-            // A link of a layer below, or a file. Links are followed as a process with this root would.
+            // It is a file, or a link of a lower layer. Links are followed as a process with this root would.
             std::string const path = join(components, at + 1);
             directory = UniqueFd(
                 open_beneath(root_, path.c_str(), O_RDONLY | O_DIRECTORY, 0, RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS));
@@ -133,7 +133,7 @@ Result<> Tree::restore_times() {
     for (auto const& [path, times] : times_) {
         auto const components = TRY(split_name(path, UINT32_MAX));
         auto const directory = find_directory(components, components.size());
-        if (!directory) continue;  // it was replaced by something else
+        if (!directory) continue;  // something else has replaced it
         std::array<timespec, 2> const both{times.accessed, times.modified};
         if (::futimens(*directory, both.data()) != 0) return fail(errno, "set the times of " + path);
     }

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t piece = 64 << 20;
 
-/// By the kernel. Returns how much it has copied: less than all where it cannot go on.
+/// Copies in the kernel. Returns how much: less than all when it cannot go on.
 std::uint64_t copy_in_kernel(int source, int file, std::uint64_t size) {
     off_t from = 0;
     off_t to = 0;
@@ -60,7 +60,7 @@ Result<role::Verified> copy_and_check(int source, int file, role::Expected const
     TRY(check_size(size, expected));
     if (::ftruncate(file, 0) != 0) return fail(errno, "empty the copy");
     if (::ioctl(file, FICLONE, source) != 0) TRY(copy_by_hand(source, file, copy_in_kernel(source, file, size), size));
-    // A clone is of the moment that it was made, and may be longer than what we saw.
+    // A clone has the file's current content, which may be longer than what we saw.
     if (::ftruncate(file, static_cast<off_t>(size)) != 0) return fail(errno, "set the size of the copy");
     PrefixHasher hasher(file, expected.sha1.has_value());
     hasher.add_file(size);

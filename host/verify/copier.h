@@ -6,7 +6,7 @@
 
 namespace triton::verify {
 
-/// Copies a file, which others may still write to, into one that only we write to; then hashes the copy.
+/// Copies a file to which others may still write into one to which only we write, then hashes the copy.
 /// Errors: `corrupt` for wrong bytes; `invalid` when it is not a regular file; those of reading and writing.
 Result<role::Verified> copy_and_check(int source, int file, role::Expected const& expected);
 

@@ -33,7 +33,7 @@ void prepare_openssl() {
 void Hash::Free::operator()(evp_md_ctx_st* context) const { EVP_MD_CTX_free(context); }
 
 Hash::Hash(Algorithm algorithm) : context_(EVP_MD_CTX_new()) {
-    // Fails for want of memory only: the three are in OpenSSL's default provider.
+    // Fails only for lack of memory: all three methods are in OpenSSL's default provider.
     if (!context_ || EVP_DigestInit_ex(context_.get(), method(algorithm), nullptr) != 1) throw std::bad_alloc();
 }
 

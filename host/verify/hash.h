@@ -15,7 +15,7 @@ struct evp_md_ctx_st;
 
 namespace triton::verify {
 
-/// OpenSSL reads no configuration afterwards. To be called before a sandbox closes.
+/// Makes OpenSSL load its hashes, without any configuration. To be called before a sandbox closes.
 void prepare_openssl();
 
 /// One hash of a stream of bytes, by OpenSSL.
@@ -25,7 +25,7 @@ public:
     explicit Hash(Algorithm algorithm);
 
     void add(std::span<char const> bytes);
-    /// The object is used up by these two.
+    /// The object is used up by these two functions.
     [[nodiscard]] std::string take_bytes() &&;
     [[nodiscard]] std::string take_hex() &&;
 
@@ -36,14 +36,14 @@ private:
     std::unique_ptr<evp_md_ctx_st, Free> context_;
 };
 
-/// The hashes that a file is checked by: SHA-256 always, SHA-1 where somebody has nothing better.
+/// The hashes by which a file is checked: always SHA-256, and SHA-1 when there is nothing better.
 class Fingerprint {
 public:
     explicit Fingerprint(bool with_sha1);
     void add(std::span<char const> bytes);
     [[nodiscard]] std::uint64_t size() const { return size_; }
 
-    /// Checks the result against the expectation. Size first: that error is cheaper.
+    /// Checks the result against what was expected, the size first, because that is cheaper.
     /// Errors: `corrupt`: "size is 5 bytes instead of 6", "digest is sha256:... instead of sha256:...".
     [[nodiscard]] Result<role::Verified> check(role::Expected const& expected) &&;
 

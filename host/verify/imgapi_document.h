@@ -7,10 +7,10 @@
 
 namespace triton::verify {
 
-/// A manifest of IMGAPI, version 2: what could reach a path, a size or a URL of ours is checked here; the rest is
-/// host/image's. Returns an empty media type. Errors: as of read_document().
+/// Checks a manifest of IMGAPI, version 2: everything that could reach a path, a size or a URL of ours. host/image
+/// checks the rest. Returns an empty media type. Errors: as of read_document().
 Result<std::string> check_imgapi_manifest(json::Node const& node);
-/// An array of them.
+/// Checks an array of them.
 Result<std::string> check_imgapi_list(json::Node const& node);
 
 }  // namespace triton::verify

@@ -39,7 +39,7 @@ constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
 TimePoint soon() { return std::chrono::steady_clock::now() + patience; }
 
-/// What the library hands over with a job, checked by number.
+/// What the library hands over with a job; the number of descriptors has been checked.
 struct Work {
     Job job;
     std::vector<UniqueFd> descriptors;
@@ -75,21 +75,21 @@ Result<std::uint64_t> size_of(int file) {
     return static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
 }
 
-/// How large a file it may write, and how much memory it may need.
+/// The limits of a job: the size of its files and its memory.
 Result<role::Confinement> confinement_for(Work& work) {
     role::Confinement confinement{.role = role::Role::verify, .most_memory = memory};
     if (auto const* const receive = std::get_if<role::Receive>(&work.job))
         confinement.most_file_bytes = receive->expected.maximum;
     if (auto const* const check = std::get_if<role::Check>(&work.job))
         confinement.most_file_bytes = check->expected.maximum;
-    // a memfd is a file, and the document in it may be longer than what came: "\u0000" for one byte
+    // a memfd is a file, and may hold a longer text than the document: "\u0000" for one byte
     if (std::holds_alternative<role::ReadDocument>(work.job)) confinement.most_file_bytes = 8 * largest_document;
     if (std::holds_alternative<role::CheckSignature>(work.job))
         confinement.most_memory += TRY(size_of(work.descriptor(0).get()));
     return confinement;
 }
 
-// The jobs. Each gives its last answer, or says why there is none.
+// The jobs. Each returns its last answer, or why there is none.
 
 Result<> answer(role::Channel& channel, auto const& message, std::span<int const> descriptors = {}) {
     return role::send(channel, message, soon(), descriptors);
@@ -104,7 +104,7 @@ Result<> do_job(role::Channel& channel, role::Check const& job, Work& work) {
     return answer(channel, TRY(copy_and_check(work.descriptor(0).get(), work.descriptor(1).get(), job.expected)));
 }
 
-/// A memfd that nobody can change any more.
+/// Makes a memfd that nobody can change any more.
 Result<UniqueFd> sealed(std::string_view text) {
     UniqueFd fd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     if (!fd || !write_all(fd.get(), text)) return fail(errno, "keep the document");
@@ -136,7 +136,7 @@ Result<> do_job(role::Channel& channel, role::ReadDocument const& job, Work& wor
         std::span(&fd, 1));
 }
 
-/// A file in memory, as long as nobody makes it shorter (which ends this process).
+/// A mapped file. It must not become shorter meanwhile, which would end this process.
 class Mapping {
 public:
     static Result<Mapping> of(int file) {
@@ -177,12 +177,12 @@ Result<role::Signed> check_signed_file(role::CheckSignature const& job, Work& wo
 Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& work) {
     switch (job.kind) {
         case role::SignatureKind::minisign: return answer(channel, TRY(check_signed_file(job, work)));
-        case role::SignatureKind::openpgp_sums: break;  // before the sandbox closes
+        case role::SignatureKind::openpgp_sums: break;  // handled before the sandbox closes
     }
     return fail(ErrorKind::internal, "a signature is checked too late");
 }
 
-/// OpenPGP is checked by a program that we execute, which has a sandbox of its own; what it vouches for is read here.
+/// Checks OpenPGP signatures by a program that we execute, which has its own sandbox; what it confirms is read here.
 Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, Work& work) {
     SignedSums const sums = TRY(check_sums(started, work.descriptors));
     role::Digest const digest = TRY(find_sum(sums.text, job.signed_name));
@@ -205,7 +205,7 @@ Result<> run(role::Started& started) {
 }  // namespace
 
 int run_job(role::Started& started) {
-    // A file that would grow beyond its limit is an error of write(2), not a signal.
+    // A file that would exceed its limit must cause an error of write(2), not a signal.
     ::signal(SIGXFSZ, SIG_IGN);
     ::signal(SIGPIPE, SIG_IGN);
     Result<> done;

@@ -8,17 +8,17 @@
 
 namespace triton::verify {
 
-/// Which bytes of a file are there: intervals, apart from each other, in order.
+/// Which bytes of a file have arrived: intervals, apart from each other, in order.
 class LandedBytes {
 public:
-    /// Intervals may overlap those that are there.
+    /// Adds an interval, which may overlap others.
     void add(role::Interval const& interval);
-    /// Whether any of those bytes is there.
+    /// Whether any of those bytes has arrived.
     [[nodiscard]] bool has_any(role::Interval const& interval) const;
-    /// How many bytes are there from the beginning on without a gap.
+    /// How many bytes from the beginning have arrived without a gap.
     [[nodiscard]] std::uint64_t prefix() const;
     [[nodiscard]] std::uint64_t total() const { return total_; }
-    /// The first ones, at most `most`.
+    /// The first intervals, at most `most`.
     [[nodiscard]] std::vector<role::Interval> list(std::size_t most) const;
 
 private:

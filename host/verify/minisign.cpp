@@ -43,7 +43,7 @@ struct Signature {
     std::string id;
     std::string bytes;
     std::string trusted_comment;
-    std::string global;  // over bytes and trusted_comment
+    std::string global;  // signature over bytes and trusted_comment
 };
 
 Result<Signature> parse_signature(std::string_view text) {
@@ -62,7 +62,7 @@ Result<Signature> parse_signature(std::string_view text) {
                      .global = *global};
 }
 
-/// As minisign shows it: the number that its eight bytes are, low byte first.
+/// An id as minisign shows it: its eight bytes as a number, low byte first.
 std::string shown_id(std::string_view id) {
     static constexpr std::string_view digits = "0123456789ABCDEF";
     std::string text;
@@ -73,7 +73,7 @@ std::string shown_id(std::string_view id) {
     return text;
 }
 
-/// The public key with that id. A line that is not a key is passed over: it is none that we could trust.
+/// The public key with that id. Lines that are not keys are skipped: we could not trust them.
 std::optional<std::string> find_key(std::string_view keys, std::string_view id) {
     for (std::size_t i = 0; i < most_keys && !keys.empty(); ++i) {
         auto const key = decode_base64(take_line(keys));

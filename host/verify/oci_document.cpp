@@ -69,7 +69,7 @@ std::unexpected<Error> not_what_it_should_be(std::string reason, json::Reading&&
     return std::unexpected(std::move(error));
 }
 
-// What the documents are made of. Unknown keys are good: a newer writer may know more.
+// The parts of the documents. Unknown keys are accepted: a newer writer may know more.
 
 std::optional<std::string> read_short(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
@@ -98,7 +98,7 @@ std::span<json::Field<Platform> const> table(json::TableOf<Platform>) {
 }
 constexpr json::Shape object{.types = "object"};
 
-/// Annotations and labels: text to text.
+/// Reads annotations and labels, which map texts to texts.
 std::optional<bool> read_texts(json::Node const& node, json::Where const& at, json::Reading& reading) {
     auto const* const all = json::expect<json::Object>("an object", node, at, reading);
     if (!all) return std::nullopt;
@@ -136,7 +136,7 @@ std::span<json::Field<Descriptor> const> table(json::TableOf<Descriptor>) {
 }
 using AnyDescriptor = json::Record<Descriptor, object>;
 
-/// Both kinds of documents and Docker's old one, so that one that is two of them is seen as such.
+/// The members of both kinds of documents and of Docker's old one: so a document that is two of them is noticed.
 struct ImageDocument {
     std::int64_t schema_version = 0;
     std::string media_type;
@@ -162,13 +162,13 @@ std::span<json::Field<ImageDocument> const> table(json::TableOf<ImageDocument>) 
     return rows;
 }
 
-/// What a document is decides its content, and what it says it is must agree with that.
+/// Determines what a document is, by its content. What it says that it is must agree.
 Result<std::string> agree(std::string_view expected, std::string_view says, What what, std::string_view by_default) {
     auto const is_wrong = [what](std::string_view type) { return what_is(type) && *what_is(type) != what; };
     if (is_wrong(says) || (!says.empty() && !what_is(says)))
         return corrupt("document says it is " + json::quoted(says) + ", and is not");
     if (is_wrong(expected)) return corrupt("document is not " + json::quoted(expected) + ", as it should be");
-    // A server's guess, "application/json", says nothing; a media type that is known says it all.
+    // "application/json" is only a server's guess; a known media type must be the right one.
     if (!says.empty() && what_is(expected) && says != expected)
         return corrupt("document says it is " + json::quoted(says) + " instead of " + json::quoted(expected));
     if (!says.empty()) return std::string(says);
@@ -293,7 +293,7 @@ std::span<json::Field<Tags> const> table(json::TableOf<Tags>) {
 Result<std::string> check_image_document(json::Node const& node, role::ReadDocument const& request) {
     json::Reading reading(most_problems);
     auto const document = json::read_object<ImageDocument>(node, {}, reading);
-    // Before the rest is judged: such a document has other keys.
+    // Checked before everything else, because such a document has other keys.
     if (document && (document->is_of_schema_1 || document->schema_version == 1))
         return unsupported("document is of Docker's schema 1, which is not supported");
     if (!document || !reading.problems.empty())

@@ -25,7 +25,7 @@ constexpr char const* gpgv = "/usr/bin/gpgv";
 constexpr int status_descriptor = 3;
 constexpr std::string_view status_prefix = "[GNUPG:] ";
 
-/// What gpgv writes: a file in memory, with a limit.
+/// A file in memory for the output of gpgv, with a limit.
 Result<UniqueFd> memory_file(char const* name) {
     UniqueFd fd(::memfd_create(name, MFD_CLOEXEC));
     if (!fd) return fail(errno, "keep what gpgv says");
@@ -37,10 +37,10 @@ struct Outputs {
     UniqueFd status;
 };
 
-/// Becomes gpgv in a sandbox, or ends. Nothing else uses this process.
+/// Becomes gpgv in a sandbox, or exits. This process has no other use.
 [[noreturn]] void become_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
                               bool is_detached) {
-    // A root is changed for all of a mount namespace.
+    // The root is changed for a whole mount namespace, so it gets its own.
     bool const is_confined = ::unshare(CLONE_NEWNS) == 0 && role::confine(std::move(confinement), started).has_value();
     if (!is_confined || ::dup2(outputs.status.get(), status_descriptor) < 0 ||
         ::dup2(outputs.text.get(), STDOUT_FILENO) < 0)
@@ -55,7 +55,7 @@ struct Outputs {
     ::_exit(127);
 }
 
-/// Runs it to its end. Returns its exit status.
+/// Runs gpgv to its end. Returns its exit status.
 Result<int> run_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
                      bool is_detached) {
     pid_t const child = ::fork();

@@ -16,9 +16,9 @@ struct SignedSums {
     std::string key;  ///< fingerprint of the primary key
 };
 
-/// Checks the signature of SHA256SUMS by gpgv, which runs in a sandbox of its own: it sees the programs and libraries
-/// of the system, three files, and nothing else. This process confines itself before it looks at what gpgv says.
-/// `files`: sums, signature (empty: the sums are signed inline), certificates, armored or not.
+/// Checks the signature of SHA256SUMS by gpgv, which runs in its own sandbox: it sees the programs and libraries of the
+/// system and three files. This process confines itself before it reads what gpgv says. `files`: sums, signature
+/// (empty: the sums are signed inline), certificates, armored or not.
 /// Errors: `denied`: "signature is not good", with what gpgv said; `unsupported`: "gpgv is not installed".
 Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files);
 
@@ -26,7 +26,7 @@ Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd
 /// Source: GnuPG, doc/DETAILS, "VALIDSIG"
 Result<std::string> read_status(std::string_view status);
 
-/// Certificates as gpgv wants them: binary. Errors: `invalid` for armor that is broken.
+/// Converts certificates to binary, as gpgv wants them. Errors: `invalid` for broken armor.
 Result<std::string> without_armor(std::string_view certificates);
 
 }  // namespace triton::verify

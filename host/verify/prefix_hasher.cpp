@@ -11,7 +11,7 @@ PrefixHasher::PrefixHasher(int file, bool with_sha1)
     : file_(file), fingerprint_(with_sha1), thread_([this] { run(); }) {}
 
 PrefixHasher::~PrefixHasher() {
-    if (thread_.joinable()) (void)finish();  // nobody waits for its outcome
+    if (thread_.joinable()) (void)finish();  // nobody waits for the result
 }
 
 PrefixHasher::Buffer PrefixHasher::spare() {
@@ -66,7 +66,7 @@ void PrefixHasher::run() {
     for (;;) {
         has_changed_.wait(lock, [this] { return !parts_.empty() || is_ended_; });
         if (parts_.empty()) return;
-        Part& part = parts_.front();  // stays there while it is hashed: push_back() does not move it
+        Part& part = parts_.front();  // push_back() does not move it while it is hashed
         bool const is_good = outcome_.has_value();
         lock.unlock();
         Result<> const hashed = is_good ? hash(part, own) : Result<>();

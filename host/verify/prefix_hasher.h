@@ -15,8 +15,8 @@
 
 namespace triton::verify {
 
-/// Hashes a file from its beginning, in a thread of its own, while it is being written: each part once, out of the
-/// buffer that it came in where that is possible, and out of the file where it came too early.
+/// Hashes a file from its beginning, in a thread of its own, while it is being written. Each part is hashed once: from
+/// the buffer in which it arrived if possible, and from the file if it arrived too early.
 class PrefixHasher {
 public:
     static constexpr std::size_t buffer_bytes = 512 * 1024;
@@ -33,14 +33,15 @@ public:
     PrefixHasher(PrefixHasher const&) = delete;
     PrefixHasher& operator=(PrefixHasher const&) = delete;
 
-    /// How far the file is hashed, or will be without another call.
+    /// How much of the file is hashed, or will be without another call.
     [[nodiscard]] std::uint64_t position() const { return position_; }
 
-    /// Hashes a buffer that is at position(). Waits while too many wait. Returns one for the next bytes.
+    /// Hashes a buffer that begins at position(). Waits while too many are waiting. Returns a buffer for the next
+    /// bytes.
     Buffer add(Buffer buffer);
-    /// Hashes the file from position() to `end`, which is written.
+    /// Hashes the file from position() to `end`, which must be written already.
     void add_file(std::uint64_t end);
-    /// A buffer to fill.
+    /// Returns a buffer to fill.
     Buffer take_buffer();
 
     /// Waits for the end. Errors: those of pread(2); `corrupt` when the file is shorter than what was added.
@@ -49,7 +50,7 @@ public:
 private:
     struct Part {
         std::optional<Buffer> buffer;
-        std::uint64_t begin = 0;  // without a buffer: of the file
+        std::uint64_t begin = 0;  // in the file, if there is no buffer
         std::uint64_t end = 0;
     };
     void run();

@@ -7,7 +7,7 @@
 
 namespace triton::verify {
 
-/// All of a file or pipe, from its current position. Errors: `corrupt` beyond `maximum`; those of read(2).
+/// Reads a whole file or pipe from its current position. Errors: `corrupt` beyond `maximum`; those of read(2).
 Result<std::string> read_to_end(int source, std::uint64_t maximum);
 
 }  // namespace triton::verify

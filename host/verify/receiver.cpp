@@ -14,8 +14,8 @@ namespace {
 
 constexpr milliseconds answer_patience = std::chrono::seconds(30);
 constexpr milliseconds landed_interval{250};
-/// A downloader writes in small pieces, and each would wake us. At a gigabyte a second its pipe, of a megabyte, is half
-/// full after so long.
+/// A downloader writes in small pieces, and each would wake us. At a gigabyte a second its pipe of one megabyte is half
+/// full after this time.
 constexpr timespec nap{.tv_sec = 0, .tv_nsec = 500'000};
 constexpr int pipe_bytes = 1 << 20;
 constexpr std::size_t small_read = 128 * 1024;
@@ -54,7 +54,7 @@ Receiver::Receiver(role::Channel& channel, role::Receive const& job, UniqueFd fi
     hasher_.add_file(landed_.prefix());
 }
 
-/// Bytes that are hashed are never written again, or what was hashed would not be what is there.
+/// Refuses to write over bytes that have been hashed: otherwise the hash would not be that of the file.
 Result<> Receiver::check_overlap(role::Interval const& interval) const {
     bool const is_open = std::ranges::any_of(ranges_, [&interval](OpenRange const& range) {
         return interval.offset < range.end && range.begin < interval.offset + interval.length;
@@ -70,7 +70,7 @@ Result<> Receiver::begin_range(role::Range const& range, UniqueFd pipe) {
     TRY(check_interval({range.offset, range.length.value_or(room)}, expected_.maximum));
     TRY(check_overlap({range.offset, range.length.value_or(room)}));
     if (::fcntl(pipe.get(), F_SETFL, O_RDONLY | O_NONBLOCK) != 0) return fail(errno, "take a pipe");
-    // With less room its writer waits for us while we nap. Refused where users may not have so much.
+    // With a smaller pipe, its writer waits for us while we nap. Users may not be allowed that size.
     (void)::fcntl(pipe.get(), F_SETPIPE_SZ, pipe_bytes);
     OpenRange added{.id = range.id,
                     .begin = range.offset,
@@ -96,7 +96,8 @@ Result<> Receiver::hear() {
     return {};
 }
 
-/// Writes what has come, and hashes it when it is next. Ranges that came before and are next now are hashed, too.
+/// Writes what has arrived, and hashes it when it is next. Ranges that arrived earlier, and are next now, are hashed,
+/// too.
 Result<> Receiver::flush(OpenRange& range) {
     PrefixHasher::Buffer& buffer = range.buffer;
     if (buffer.size == 0) return {};
@@ -108,7 +109,7 @@ Result<> Receiver::flush(OpenRange& range) {
     buffer.size = 0;
     hasher_.add_file(landed_.prefix());
     if (unsynced_ >= write_back_bytes) {
-        // So that little is left for fsync(2). The kernel may refuse: it is only earlier, not more.
+        // Starts writing, so that little is left for fsync(2). The kernel may refuse, since it only saves time.
         (void)::sync_file_range(file_.get(), 0, 0, SYNC_FILE_RANGE_WRITE);
         unsynced_ = 0;
     }
@@ -117,12 +118,12 @@ Result<> Receiver::flush(OpenRange& range) {
 
 Result<> Receiver::end_range(OpenRange& range) {
     TRY(flush(range));
-    range.pipe = UniqueFd();  // the writer gets EPIPE for whatever it would add
+    range.pipe = UniqueFd();  // whatever the writer would add gets EPIPE
     return role::send(channel_, role::RangeEnded{.id = range.id, .received = range.next - range.begin},
                       now() + answer_patience);
 }
 
-/// Reads once. Returns whether there may be much more at once.
+/// Reads once. Returns whether much more may be there at once.
 Result<bool> Receiver::read_some(OpenRange& range) {
     std::uint64_t const left = range.end - range.next;
     if (left == 0 && !range.is_open_ended) return TRY(end_range(range)), false;
@@ -151,11 +152,11 @@ Result<> Receiver::write_all_ranges() {
 void Receiver::tell_landed() {
     if (now() < next_landed_) return;
     next_landed_ = now() + landed_interval;
-    // Only for the journal: when the library does not read now, the next one says it, too.
+    // Only for the journal: if the library is not reading now, the next message tells it, too.
     (void)role::send(channel_, role::Landed{landed_.list(role::most_intervals), landed_.total()}, now());
 }
 
-/// One round: what the library says, then one read from each pipe. So no pipe keeps the others waiting.
+/// Does one round: what the library says, then one read from each pipe. So no pipe keeps the others waiting.
 Result<> Receiver::wait() {
     std::vector<pollfd> watched{{.fd = channel_.fd(), .events = POLLIN, .revents = 0}};
     if (!is_napping_)
@@ -175,7 +176,7 @@ Result<> Receiver::wait() {
     if (ready > 0 && watched[0].revents != 0) TRY(hear());
     if (has_napped || ready <= 0) return {};
     bool is_busy = false;
-    for (std::size_t i = 1; i < watched.size(); ++i)  // begin_range() has added behind these
+    for (std::size_t i = 1; i < watched.size(); ++i)  // begin_range() has added others behind these
         if (watched[i].revents != 0 && TRY(read_some(ranges_[i - 1]))) is_busy = true;
     std::erase_if(ranges_, [](OpenRange const& range) { return !range.pipe; });
     is_napping_ = !is_busy && !ranges_.empty();
@@ -196,7 +197,7 @@ Result<role::Verified> Receiver::finish() {
     TRY(check_size(*end_, expected_));
     if (landed_.prefix() < *end_) return broken("bytes from " + std::to_string(landed_.prefix()) + " on are missing");
     if (landed_.total() != *end_) return broken("bytes beyond the end were downloaded");
-    // Room that was promised beforehand goes back.
+    // Gives back room that was reserved.
     if (::ftruncate(file_.get(), static_cast<off_t>(*end_)) != 0) return fail(errno, "set the size of the file");
     Fingerprint fingerprint = TRY(hasher_.finish());
     role::Verified verified = TRY(std::move(fingerprint).check(expected_));

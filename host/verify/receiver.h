@@ -14,27 +14,26 @@
 
 namespace triton::verify {
 
-/// Writes what comes out of pipes into a file, each into its range, and hashes the file meanwhile. Whoever is at the
-/// other end of a pipe controls what comes and when, and nothing else: never where it goes, and never more than the
-/// range has room for.
+/// Writes bytes from pipes into a file, each pipe into its range, and hashes the file meanwhile. The other end of a
+/// pipe controls what comes and when, but never where it goes, and never more than its range has room for.
 class Receiver {
 public:
-    /// The channel outlives this. The file is open for reading and writing.
+    /// The channel must outlive this. The file is open for reading and writing.
     Receiver(role::Channel& channel, role::Receive const& job, UniqueFd file);
 
-    /// Works until the library says End, and all of it is hashed and on disk.
-    /// Errors: `corrupt` for wrong bytes, or wrong messages; those of the file.
+    /// Works until the library says End, and everything is hashed and on disk.
+    /// Errors: `corrupt` for wrong bytes or wrong messages; those of the file.
     Result<role::Verified> run();
 
 private:
     struct OpenRange {
         std::uint32_t id = 0;
         std::uint64_t begin = 0;
-        std::uint64_t next = 0;  // the first byte that has not come yet
+        std::uint64_t next = 0;  // the first byte that has not arrived
         std::uint64_t end = 0;
         bool is_open_ended = false;
         UniqueFd pipe;
-        PrefixHasher::Buffer buffer;  // what has come and is not written yet
+        PrefixHasher::Buffer buffer;  // what has arrived and is not written yet
     };
 
     Result<> wait();
@@ -55,12 +54,12 @@ private:
     PrefixHasher hasher_;
     std::vector<OpenRange> ranges_;
     std::optional<std::uint64_t> end_;
-    std::uint64_t unsynced_ = 0;  // written since the kernel was told to begin with it
+    std::uint64_t unsynced_ = 0;  // written since the kernel was last told to begin writing
     TimePoint next_landed_{};
-    bool is_napping_ = false;  // the pipes are let fill up for a moment
+    bool is_napping_ = false;  // the pipes fill up for a moment
 };
 
-/// The offset and length of a range that the library may ask for. Errors: `corrupt`.
+/// Checks the offset and length of a range that the library asks for. Errors: `corrupt`.
 Result<> check_interval(role::Interval const& interval, std::uint64_t maximum);
 
 }  // namespace triton::verify

@@ -7,7 +7,7 @@
 
 namespace triton::verify {
 
-/// The digest that a file of sums ("<64 digits>  name", "<64 digits> *name") gives to a name.
+/// The digest of a name in a file of sums ("<64 digits> name", "<64 digits> *name").
 /// Errors: `not_found`: "sums do not name \"x\""; `corrupt` when they name it twice with different digests.
 Result<role::Digest> find_sum(std::string_view sums, std::string_view name);
 

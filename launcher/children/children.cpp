@@ -14,11 +14,11 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Whoever runs in the container chooses how many end at once, and how many orphans there are.
+// The programs in the container decide how many processes end at once, and how many orphans there are.
 constexpr int most_reaped_at_once = 1024;
 
-// Each wait walks over the children that live still, and meanwhile those that die wait for the kernel's lock: 10,000
-// that end at once are reaped in a third of the time when they are let die first.
+// Each wait walks over all living children, and a child that dies meanwhile waits for the kernel's lock. 10,000 that
+// end at once are reaped in a third of the time when they may die first.
 constexpr int orphans_of_a_storm = 16;
 constexpr auto storm_window = std::chrono::milliseconds(4);
 constexpr auto storm_pause = std::chrono::milliseconds(1);
@@ -44,7 +44,7 @@ Result<> Children::check() {
     auto const may_be = [](int error) { return error == ECHILD || error == EINTR; };
     auto const found = sys_.find_dead();
     if (!found && !may_be(found.error())) return fail(found.error(), "look for children that have ended");
-    auto const dead = sys_.reap(-1);  // what was there before us is nobody's
+    auto const dead = sys_.reap(-1);  // what was there before us belongs to nobody
     if (!dead && !may_be(dead.error())) return fail(dead.error(), "wait for children");
     return {};
 }
@@ -96,9 +96,9 @@ Result<pid_t> Children::start_copy(int kept, std::function<void()> const& work) 
     return *pid;
 }
 
-/// The next child that has ended, reaped. Where leftovers are to be killed, that comes between the end of their leader
-/// and its reaping: until then its pid, which is its group's, cannot belong to anybody else.
-/// Returns: pid 0 when none has ended; nullopt when there is no child.
+/// Reaps the next child that has ended. Leftovers are killed between the end of their leader and its reaping: until
+/// then nobody else can have its pid, which is also the group's.
+/// Returns: pid 0 when none has ended; nullopt when there are no children.
 std::optional<Sys::Dead> Children::next_dead() {
     pid_t wanted = -1;
     for (;;) {
@@ -119,13 +119,13 @@ std::optional<Sys::Dead> Children::next_dead() {
     }
 }
 
-/// SIGCHLD coalesces: all that have ended are reaped. Nobody else reaps, and a pid is ours until we do: whether it is a
-/// process of ours is one look-up, whatever other orphans there are.
+/// Reaps all children that have ended, since SIGCHLD coalesces. Nobody else reaps, so a pid stays ours until then: one
+/// look-up tells whether it is one of our processes, however many orphans there are.
 void Children::reap() {
     reap_timer_.disarm();
     is_letting_die_ = false;
     hunt_.begin_round();
-    executions_.look();  // what has executed and ended has executed first
+    executions_.look();  // a process that has executed and ended is first told to have executed
     int orphans = 0;
     for (int count = 0; count < most_reaped_at_once; ++count) {
         // Before the kernel forgets the process: what it tells must not get lost.
@@ -152,9 +152,10 @@ void Children::let_die(int orphans) {
     reap_timer_.arm(now + storm_pause);
 }
 
-/// Returns whether it was one of ours.
+/// Returns whether the dead child was one of our processes.
 bool Children::reaped(Sys::Dead dead) {
-    // A child that was killed on its way out after it had failed counts as failed: the error is kept until it is taken.
+    // A child that was killed after it had failed, on its way out, counts as failed: its error is kept until it is
+    // taken.
     bool const may_have_failed = WIFSIGNALED(dead.status) || WEXITSTATUS(dead.status) == 127;
     std::optional<process::SpawnError> error;
     if (may_have_failed) error = sys_.take_spawn_error(Pid{dead.pid});

@@ -9,15 +9,14 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr int most_tries = 100;  // a moment each; what is deeper than that, or stuck in the kernel, survives
+constexpr int most_tries = 100;  // a moment each; what is nested more deeply, or stuck in the kernel, survives
 
 }  // namespace
 
 OrphanHunt::OrphanHunt(Sys& sys, EventLoop& loop)
     : sys_(sys), timer_(loop, [this] { look(); }), last_mark_(process::highest_mark) {}
 
-/// Falling with time: a limit may be lowered by everybody, and raised only by privilege. Over an upgrade the clock goes
-/// on.
+/// Marks fall with time: anybody may lower a limit, but raising it takes privilege. The clock goes on over an upgrade.
 std::uint64_t OrphanHunt::next_mark() {
     auto const now = static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count());
     last_mark_ = std::min(last_mark_ - 1, process::highest_mark - now);
@@ -30,7 +29,7 @@ void OrphanHunt::end_mark(std::uint64_t mark) {
     if (mark == 0) return;
     if (marks_.size() == most_marks) marks_.erase(marks_.begin());
     marks_.push_back(mark);
-    children_.clear();  // a pass that is under way may have passed some of its orphans
+    children_.clear();  // a pass that is under way may already be past some of its orphans
     at_ = 0;
     if (has_looked_) return look_soon();
     has_looked_ = true;
@@ -63,7 +62,7 @@ void OrphanHunt::finish() {
     }
 }
 
-/// One part of a pass over our children.
+/// Does one part of a pass over our children.
 void OrphanHunt::look() {
     if (at_ == 0) {
         sys_.list_children(children_);
@@ -77,7 +76,7 @@ void OrphanHunt::look() {
     }
     if (at_ < children_.size()) return look_soon();
     at_ = 0;
-    if (!has_found_) marks_.clear();  // else the end of those that were killed calls us again
+    if (!has_found_) marks_.clear();  // else the end of those that were killed calls look() again
 }
 
 }  // namespace triton::launcher

@@ -18,8 +18,8 @@ namespace triton::launcher {
 
 namespace {
 
-/// The signals that whoever started us has left ignored: a shell SIGINT and SIGQUIT behind "&", nohup SIGHUP, Python
-/// SIGPIPE. execve(2) keeps that, for us and for what we start.
+/// The signals that our parent has left ignored: a shell SIGINT and SIGQUIT behind "&", nohup SIGHUP, Python SIGPIPE.
+/// execve(2) keeps that, for us and for what we start.
 process::raw::SignalSet ignored_signals() {
     process::raw::SignalSet ignored = 0;
     for (int signo = 1; signo <= process::raw::highest_signal; ++signo) {
@@ -33,8 +33,9 @@ process::raw::SignalSet ignored_signals() {
 
 }  // namespace
 
-/// close_range(2) is one call whatever RLIMIT_NOFILE says; a loop up to that limit has cost others minutes. Where the
-/// kernel or a seccomp profile does not have it, /proc tells which descriptors there are.
+/// Closes all descriptors from 3 on but one. close_range(2) is one call whatever RLIMIT_NOFILE says; a loop up to that
+/// limit has cost others minutes. Where the kernel or a seccomp profile does not offer it, /proc lists the open
+/// descriptors.
 void close_all_descriptors_but(int kept) {
     unsigned const first = kept > STDERR_FILENO ? static_cast<unsigned>(kept) + 1 : 3;
     bool const is_below_closed = first <= 4 || process::raw::call(SYS_close_range, 3, first - 2, 0) == 0;
@@ -55,7 +56,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     process::raw::Value const blocked =
         process::raw::call(SYS_rt_sigprocmask, SIG_SETMASK, process::raw::address(&handled),
                            process::raw::address(&setup.inherited.mask), sizeof handled);
-    // Else the first SIGTERM would end us, and with us all that runs, without a word.
+    // Otherwise the first SIGTERM would silently end us, and with us everything that runs.
     if (blocked != 0) return fail(static_cast<int>(-blocked), "block signals");
     if (early.has_blocked_signals) setup.inherited.mask = early.signal_mask;
     process::raw::KernelSigaction const fresh{};
@@ -65,7 +66,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     setup.inherited.ignored = ignored_signals();  // blocked signals reach us all the same
 
     open_missing_standard_descriptors();
-    // What was inherited beside them is nobody's: a pipe that we held would never end for its reader.
+    // Nobody owns what else was inherited: a pipe that we held would never end for its reader.
     if (!keeps_descriptors) close_all_descriptors_but(-1);
 
     setup.is_pid_1 = ::getpid() == 1;
@@ -77,7 +78,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
         pid_t const parent = ::getppid();
         if (::prctl(PR_SET_PDEATHSIG, parent_death_signal) != 0)
             setup.warning = "cannot set the parent death signal: " + errno_text(errno);
-        if (::getppid() != parent) (void)::kill(::getpid(), parent_death_signal);  // it died before that
+        if (::getppid() != parent) (void)::kill(::getpid(), parent_death_signal);  // the parent died before that
     }
 
     // libc's own wrapper, because its sigset_t is larger than the kernel's; ours fills its beginning

@@ -38,7 +38,7 @@ std::expected<Sys::Dead, int> RealSys::reap(pid_t which) {
 namespace {
 
 #if defined(__SANITIZE_ADDRESS__)
-constexpr bool is_sanitized = true;  // its shadow takes terabytes of addresses
+constexpr bool is_sanitized = true;  // the shadow memory of the sanitizers takes terabytes of addresses
 #else
 constexpr bool is_sanitized = false;
 #endif
@@ -69,7 +69,7 @@ void set_copy_limits() {
     if (unsigned long const ours = address_space(); ours != 0) set_soft_limit(RLIMIT_AS, ours + CopyLimits::memory);
 }
 
-/// A handler of ours would speak for us, and a signal that is blocked or ignored would not end the copy.
+/// Resets all signals: a handler of ours would speak for us, and a blocked or ignored signal would not end the copy.
 void reset_signals() {
     for (int signo = 1; signo < NSIG; ++signo)
         (void)::signal(signo, SIG_DFL);
@@ -129,7 +129,7 @@ std::uint64_t number_of_row(std::string_view text, std::string_view name) {
 
 void RealSys::list_children(std::vector<pid_t>& children) {
     children.clear();
-    // One thread: it is the parent of all. Source: proc(5), /proc/pid/task/tid/children.
+    // We have one thread, which is the parent of all. Source: proc(5), /proc/pid/task/tid/children.
     UniqueFd const file{::open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC)};
     std::string text(most_children_text, '\0');
     std::size_t used = 0;
@@ -141,7 +141,7 @@ void RealSys::list_children(std::vector<pid_t>& children) {
     while (at < end) {
         pid_t pid = 0;
         auto const [next, error] = std::from_chars(at, end, pid);
-        if (error != std::errc{} || next == end) return;  // what was cut off is not a pid
+        if (error != std::errc{} || next == end) return;  // a pid that was cut off is not complete
         children.push_back(pid);
         at = next + 1;
     }
@@ -197,7 +197,7 @@ Result<UniqueFd> RealSys::open_null_device() {
     UniqueFd fd{::open("/dev/null", O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
     if (!fd) return fail(errno, "open /dev/null");
     struct stat status;
-    // A file of that name in an image would grow for ever.
+    // An ordinary file of that name in an image would grow for ever.
     bool const is_it = ::fstat(fd.get(), &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
     if (!is_it) return fail(ErrorKind::unavailable, "open /dev/null", "it is not the null device");
     return fd;

@@ -74,7 +74,7 @@ public:
     /// Signals that wait, at most as many as fit. Errors: EAGAIN when none does.
     virtual std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) = 0;
 
-    /// Empty where there is no such device.
+    /// Empty when there is no null device.
     virtual Result<UniqueFd> open_null_device() = 0;
     /// Becomes another program. Returns, with an errno, only when that has failed.
     virtual int execute(char const* path, char const* const* arguments, char const* const* environment) = 0;

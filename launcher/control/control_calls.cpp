@@ -41,7 +41,7 @@ bool read_number(Node const& node, CallParameters& parameters) {
     return true;
 }
 
-/// An absolute one: whoever calls stands elsewhere than we do.
+/// Reads an absolute path: the caller has another working directory than we do.
 bool read_path(Node const& node, CallParameters& parameters) {
     auto const* const text = node.get<std::string>();
     if (!text || !text->starts_with('/')) return false;
@@ -82,20 +82,20 @@ bool read_id(Node const& node, CallParameters& parameters) {
     return true;
 }
 
-/// A text for people, of which the beginning is enough.
+/// Reads a text for people; its beginning is enough.
 bool read_detail(Node const& node, std::string& detail) {
     auto const* const text = node.get<std::string>();
     if (text) detail = text->substr(0, most_detail_bytes);
     return text != nullptr;
 }
 
-/// A number that is not negative.
+/// Returns the value if it is a number that is not negative.
 std::optional<double> float_of(Node const& node) {
     auto const value = json::real_of(node);
     return value.value_or(-1) >= 0 ? value : std::nullopt;
 }
 
-/// Longer than a lifetime is as good as one.
+/// Reads a delay. One that is longer than a lifetime is cut to that.
 bool read_delay(Node const& node, CallParameters& parameters) {
     auto const seconds = float_of(node);
     if (!seconds) return false;
@@ -183,11 +183,11 @@ constexpr auto agent = static_cast<varlink::Role>(ControlRole::agent);
 constexpr auto limited = static_cast<varlink::Role>(ControlRole::limited);
 constexpr auto steward = static_cast<varlink::Role>(ControlRole::steward);
 
-// Who may call a method. The agent faces the network, so it may look, and have done what cannot hurt: nothing that
-// starts, stops or replaces a program. The same holds for those who have our uid and have been confined. What the agent
-// is there to tell, nobody else may. A steward is an agent that shows a page with commands: where the command line asks
-// for that and says who may give them, it may also command programs and read their output, but not replace the
-// launcher.
+// The roles that may call a method. The agent faces the network, so it may look, and ask only for what cannot hurt:
+// nothing that starts, stops or replaces a program. The same holds for confined processes of our uid. Only the agent
+// may call the methods that are made for it. A steward is an agent that shows a page with commands: where the command
+// line asks for that page and says who may give them, it may also command programs and read their output, but not
+// replace the launcher.
 constexpr varlink::Roles agents = varlink::only(agent) | varlink::only(steward);
 constexpr varlink::Roles persons = varlink::only(person);
 constexpr varlink::Roles commanders = persons | varlink::only(steward);

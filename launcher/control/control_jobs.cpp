@@ -36,8 +36,8 @@ bool is_left_over(ProgramStatus const& program, ProcessStatus const& process) {
 
 // List.
 
-/// Writes the head of the program in hand. Returns false when there is none. After a reload it stands elsewhere, or
-/// nowhere.
+/// Writes the head of the next program. Returns false when there is none. A reload may have moved the program or
+/// removed it.
 bool ListJob::open_next_program() {
     auto const at = program_ ? context_.backend.find_program(*program_) : std::optional(index_);
     if (!at || *at >= context_.backend.program_count()) return false;
@@ -98,7 +98,7 @@ void WaitJob::run(Session& session) {
     ProgramStatus const program = context_.backend.program(which->program);
     bool const is_command = what_ == WaitFor::started || what_ == WaitFor::restarted;
     if (program.wanted == 0 && !concerns_unwanted(what_)) {
-        // Nothing runs now; a command was overtaken by that, a wait is for what comes after.
+        // Nothing runs now. A command has been overtaken by that; a wait goes on until something runs again.
         if (is_command) {
             return context_.server->fail_call(
                 session, {ErrorKind::refused, {}, "none of its processes is meant to run any longer", {}});
@@ -153,7 +153,7 @@ bool LogsJob::take(OutputLine const& line) {
     if (after_ && line.sequence <= *after_) return false;
     is_cut_ = lines_.size() == wanted_;
     if (!is_cut_) add(line);
-    // Whoever says after which line counts on what is in between: one more tells whether that is all.
+    // A caller that names a line expects all that follow it: one line more tells whether some are missing.
     return after_ ? !is_cut_ : lines_.size() < wanted_;
 }
 
@@ -167,7 +167,7 @@ void LogsJob::begin(std::size_t room) {
     if (room > 0) next_ = first_that_fits(room);
 }
 
-/// The first line from which on all fit into one answer.
+/// The first line from which on all the rest fit into one answer.
 std::size_t LogsJob::first_that_fits(std::size_t room) const {
     std::size_t first = lines_.size();
     for (; first > 0; --first) {
@@ -190,7 +190,7 @@ bool LogsJob::concerns(std::string_view program, std::uint32_t process) const {
     return program_ == program && (!process_ || *process_ == process);
 }
 
-/// A part for each round. Without "more" it is the only one, and says what is missing before it.
+/// Writes one part in each round. Without "more" there is only one part, which says what is missing before it.
 void LogsJob::run(Session& session) {
     json::Writer out;
     out.open('{').key("lines").open('[');

@@ -96,7 +96,7 @@ void ControlMethods::logs(Session& session, CallParameters const& parameters) {
     auto job = make_job(parameters.after);
     auto found = backend_.output_lines(*which, *job);
     if (found && parameters.after && *parameters.after >= found->end) {
-        // No line has had it: it is of another launcher, and everything is new.
+        // No line has that number yet: the caller has it from another launcher, and everything is new to it.
         job = make_job(0);
         found = backend_.output_lines(*which, *job);
     }
@@ -106,7 +106,7 @@ void ControlMethods::logs(Session& session, CallParameters const& parameters) {
     session.begin(std::move(job));
 }
 
-/// The connection is a client's of the terminal when the reply has been written.
+/// Hands the connection over to the terminal's client once the reply has been written.
 void ControlMethods::attach(Session& session, CallParameters const& parameters) {
     auto const which = context_.select(session, *parameters.program, parameters.process);
     if (!which || session.is_oneway) return;
@@ -165,8 +165,8 @@ std::vector<std::uint32_t> ControlMethods::starts_of(ProcessSelection const& whi
     return starts;
 }
 
-/// Whether nobody else is concerned; else the call has been answered by an error that names them. A program goes on
-/// without one of its processes.
+/// Returns whether nobody else is concerned; else an error that names the others has answered the call. A command for
+/// one process of several concerns no other program.
 bool ControlMethods::is_alone(Session& session, ProcessSelection const& which, Command const& command) {
     if (which.number && command.what == WaitFor::stopped) return true;
     std::vector<std::string> const others = (backend_.*command.others)(which.program);
@@ -249,7 +249,7 @@ void ControlMethods::answer_upgrade(Result<UpgradeVersions> const& answer) {
             if (!session.wants_more) session.end_job();
             context_.server->reply(session, out.text(), session.wants_more);
         }
-        context_.server->flush(session);  // after an execve nobody would
+        context_.server->flush(session);  // after an execve nobody would do it
     });
 }
 
@@ -384,7 +384,7 @@ void ControlMethods::send_to_prober(json::Writer const& parameters) {
     });
 }
 
-/// So that the probes that come beside them have room in any case.
+/// Whether lines may be sent now. Probes, which share the connection, keep their room in any case.
 bool ControlMethods::has_room_for_lines() const {
     constexpr std::size_t most_unread_lines = 64 * 1024;
     bool has_room = false;

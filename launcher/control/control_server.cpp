@@ -8,7 +8,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// The values of a call: those of SetPod, and room to count too many.
+/// How many values a call may have: those of SetPod, with room to notice that there are too many.
 constexpr std::size_t values_of_agent = 2 * most_variables;
 
 varlink::Settings socket_of(ControlSettings const& settings) {

@@ -15,7 +15,8 @@ bool is_one_of(ProcessState state, std::initializer_list<ProcessState> states) {
     return false;
 }
 
-/// After a command to start: once failed is enough, though backoff would try again; held is somebody's counter-order.
+/// Judges a command to start. One failure is enough, although backoff would try again; a held process has got a command
+/// to the contrary.
 WaitAnswer judge_start(ProcessStatus const& process, std::uint32_t starts_before, bool needs_new_start) {
     bool const is_new = process.starts > starts_before;
     if (is_one_of(process.state, {up, done}))

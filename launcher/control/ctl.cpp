@@ -56,7 +56,7 @@ void complain(std::string_view text) {
     (void)write_all(STDERR_FILENO, "triton-launch ctl: " + printable(text) + "\n");  // nobody else to tell
 }
 
-/// The value of a variable; empty when there is none.
+/// The value of a variable; empty when it is not set.
 std::string_view variable(char const* const* envp, std::string_view name) {
     for (; *envp; ++envp) {
         std::string_view const entry = *envp;
@@ -71,7 +71,7 @@ bool is_colored(char const* const* envp) {
     return ::isatty(STDOUT_FILENO) == 1 && variable(envp, "NO_COLOR").empty() && !term.empty() && term != "dumb";
 }
 
-/// {"program": ..., "process": ...}; the caller adds what else there is, and the end.
+/// {"program": ..., "process": ...}; the caller adds further members and the end.
 json::Writer target_parameters(CtlTarget const& target) {
     json::Writer out;
     out.open('{').key("program").value(std::string_view(target.program));
@@ -79,7 +79,7 @@ json::Writer target_parameters(CtlTarget const& target) {
     return out;
 }
 
-/// What an error of the interface, or of the protocol, says to a person.
+/// How an error of the interface, or of the protocol, reads for a person.
 struct ErrorRow {
     std::string_view name;  // without its interface
     ErrorKind kind;
@@ -147,7 +147,7 @@ Error explain(varlink::Reply const& reply) {
 
 }  // namespace
 
-/// One command, from what it asks to what it prints.
+/// Carries out one command, from what it asks for to what it prints.
 class Ctl {
 public:
     Ctl(CtlOptions options, bool is_colored) : options_(std::move(options)), is_colored_(is_colored) {
@@ -182,8 +182,8 @@ public:
 private:
     using Programs = std::vector<json::Object>;
 
-    /// How long to wait for a reply: for one that the launcher owes at once, and for one that something has to happen
-    /// for. A launcher that hangs is told from one that has nothing to say by asking it first: greet().
+    /// How long to wait for a reply: one that the launcher owes at once, or one to something that has yet to happen. In
+    /// the second case greet() first asks the launcher something else, so that one that hangs is noticed.
     enum class Patience : std::uint8_t { answer, event };
 
     [[nodiscard]] Result<varlink::Connection> connect() const;
@@ -215,7 +215,7 @@ private:
 Result<varlink::Connection> Ctl::connect() const {
     auto connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
     if (!connection && connection.error().kind != ErrorKind::timeout)
-        connection.error().kind = ErrorKind::unavailable;  // whatever keeps us from it
+        connection.error().kind = ErrorKind::unavailable;  // whatever has kept us from the launcher
     return connection;
 }
 
@@ -252,7 +252,7 @@ Result<json::Object> Ctl::ask(varlink::Connection& connection, std::string_view 
     return TRY(next(connection, patience)).parameters;
 }
 
-/// A name that is unknown and near to one that is known was probably mistyped.
+/// Adds a suggestion: an unknown name that is close to a known one was probably mistyped.
 Error Ctl::with_suggestion(Error error, varlink::Connection& connection, std::string const& program) {
     if (error.kind != ErrorKind::not_found) return error;
     auto const status = ask(connection, "GetStatus");
@@ -261,7 +261,7 @@ Error Ctl::with_suggestion(Error error, varlink::Connection& connection, std::st
     for (json::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
         if (auto const* const text = name.get<std::string>(); text && !text->empty()) known.push_back(*text);
     }
-    bool const is_known = std::ranges::find(known, program) != known.end();  // then it is the process that is not
+    bool const is_known = std::ranges::find(known, program) != known.end();  // then the process is the unknown one
     if (auto const meant = is_known ? std::nullopt : nearest(program, known))
         error.reason.append("; did you mean ").append(printable(*meant)).append("?");
     return error;
@@ -366,7 +366,7 @@ std::string listed(json::Array const& names) {
 
 }  // namespace
 
-/// One after the other: of several, the rest is not touched when one fails.
+/// Sends the command to one target after the other; when one fails, the rest is not touched.
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
     bool const is_alone = method != "Stop" || !options_.is_forced;
@@ -399,7 +399,7 @@ Result<> Ctl::command(varlink::Connection& connection, std::string_view method, 
     return std::unexpected(std::move(error));
 }
 
-/// The launcher has named programs that the command concerns, too, in the order in which to stop or to start them.
+/// The launcher has named further programs that the command concerns, in the order in which to stop or to start them.
 Result<> Ctl::with_others(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
                           json::Array const& others) {
     bool const is_start = method != "Stop";
@@ -439,12 +439,12 @@ Result<> Ctl::signal() {
 
 Result<> Ctl::reload() {
     varlink::Connection connection = TRY(connect());
-    TRY(ask(connection, "Reload", "{}", Patience::event));  // a long document takes its time
+    TRY(ask(connection, "Reload", "{}", Patience::event));  // a long document takes time
     return {};
 }
 
-/// A call with "more" until the launcher ends. It comes again where an upgrade has cut it off; `again`: what it asks
-/// then.
+/// Makes a call with "more" that lasts until the launcher ends. After an upgrade has cut it off, the call is repeated
+/// with the parameters that `again` returns.
 template <class Again, class Show>
 Result<> Ctl::stream(std::string_view method, std::string const& first, Again const& again, Show const& show) {
     varlink::Connection connection = TRY(connect());
@@ -460,13 +460,14 @@ Result<> Ctl::stream(std::string_view method, std::string const& first, Again co
             continue;
         }
         if (reply.error().kind != ErrorKind::unavailable || !is_answered) return std::unexpected(reply.error());
-        // An upgrade keeps the listening socket, so whoever finds none has seen the launcher's end: not a failure.
+        // An upgrade keeps the listening socket: where nobody listens any more, the launcher has ended, which is not a
+        // failure.
         auto next_connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
         if (!next_connection) return {};
         connection = std::move(*next_connection);
         connection.call(launcher_name(method), again(), true);
         is_answered = false;
-        // Of a launcher that ends, the last connections are cut off before they are answered.
+        // A launcher that ends cuts off its last connections before it answers them.
         auto const greeting = next(connection, Patience::answer);
         if (!greeting && greeting.error().kind == ErrorKind::unavailable) return {};
         if (!greeting) return std::unexpected(greeting.error());
@@ -512,7 +513,7 @@ Result<> Ctl::logs() {
     });
 }
 
-/// Both sides are joined in UserTerminal. It is called again where an upgrade has cut it off.
+/// Attaches once; UserTerminal joins both sides. The caller repeats it after an upgrade has cut it off.
 Result<> Ctl::attach() {
     using End = UserTerminal::End;
     CtlTarget const& target = options_.targets.front();
@@ -616,7 +617,7 @@ Result<> Ctl::top() {
 Result<> Ctl::upgrade() {
     if (!deadline_) deadline_ = std::chrono::steady_clock::now() + upgrade_limit;
     std::string path = options_.path;
-    if (!path.starts_with('/')) {  // the launcher stands elsewhere
+    if (!path.starts_with('/')) {  // the launcher has another working directory
         std::array<char, 4096> here;
         if (!::getcwd(here.data(), here.size()))
             return fail(ErrorKind::internal, "find the working directory", errno_text(errno));
@@ -626,7 +627,7 @@ Result<> Ctl::upgrade() {
     std::string const parameters = json::Writer{}.open('{').key("path").value(std::string_view(path)).close('}').text();
     connection.call(launcher_name("Upgrade"), parameters, true);
     varlink::Reply const begun = TRY(next(connection, Patience::event));
-    // The new one has no connections yet; the end of ours is the sign of it.
+    // The new launcher has no connections yet: the end of ours is the sign of the upgrade.
     if (auto const after = next(connection, Patience::event); !after && after.error().kind != ErrorKind::unavailable)
         return std::unexpected(after.error());
     varlink::Connection again = TRY(connect());
@@ -690,7 +691,7 @@ Result<> Ctl::stop() { return command("Stop"); }
 Result<> Ctl::restart() { return command("Restart"); }
 Result<> Ctl::help() { return print(ctl_help()); }
 
-/// For shell completion, which needs no launcher: one command and its help a line, with a tab between them.
+/// Prints one command and its help a line, with a tab between them: for shell completion, which needs no launcher.
 Result<> Ctl::commands() {
     std::string text;
     for (CtlCommand const& row : ctl_commands()) {

@@ -68,7 +68,8 @@ bool KeySequence::take(std::string_view typed, std::string& out) {
             out += key;
             continue;
         }
-        // Other keys than expected: what was held back is passed on, as far as it does not begin the sequence anew.
+        // The keys are not the ones expected: what was held back is passed on, but for a part that may begin the
+        // sequence anew.
         while (matched_ > 0 && keys_[matched_] != key) {
             std::size_t next = matched_ - 1;
             while (next > 0 && keys_.compare(0, next, keys_, matched_ - next, next) != 0)
@@ -93,7 +94,7 @@ UserTerminal::UserTerminal(Settings settings) : settings_(std::move(settings)), 
     (void)::sigprocmask(SIG_BLOCK, &set, nullptr);
     signals_ = UniqueFd{::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK)};
     (void)::signal(SIGPIPE, SIG_IGN);
-    (void)::signal(SIGTTOU, SIG_IGN);  // a terminal is put back from the background, too
+    (void)::signal(SIGTTOU, SIG_IGN);  // so that a terminal can be put back from the background, too
     is_terminal_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
     enter_raw_mode();
 }
@@ -107,7 +108,7 @@ void UserTerminal::enter_raw_mode() {
     is_raw_ = ::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw) == 0;
 }
 
-/// The program goes on without this terminal, or was killed: what it has switched nobody else will switch back.
+/// Undoes what a program has switched on: it goes on without this terminal or was killed, and nobody else will.
 void UserTerminal::put_screen_back() {
     if (::isatty(STDOUT_FILENO) == 1) (void)write_to_user(modes_.undo());
     modes_ = {};
@@ -162,7 +163,7 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_input() {
     if (size < 0 && (errno == EINTR || errno == EAGAIN)) return std::nullopt;
     if (size <= 0) {
         is_input_ended_ = true;
-        // A terminal that has gone; of a pipe or a file the output is waited for.
+        // A terminal has gone; after the end of a pipe or a file we still wait for the output.
         return is_terminal_ ? std::optional(Outcome{End::detached}) : std::nullopt;
     }
     std::string_view const bytes{piece.data(), static_cast<std::size_t>(size)};
@@ -189,9 +190,9 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frame(AttachMessage cons
             return std::nullopt;
         case AttachFrame::upgrade: return Outcome{End::upgraded};
         case AttachFrame::over: return Outcome{End::over, 0, std::string(message.content)};
-        case AttachFrame::window: break;  // never comes this way
+        case AttachFrame::window: break;  // clients never receive it
     }
-    return std::nullopt;  // of a later version
+    return std::nullopt;  // a frame that only a later version knows
 }
 
 std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
@@ -216,7 +217,7 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
     return outcome;
 }
 
-/// Returns whether there is still somebody to show it to.
+/// Returns whether there is still somebody to show the output to.
 bool UserTerminal::show() {
     ssize_t const size = ::write(STDOUT_FILENO, shown_.data(), std::min(shown_.size(), output_piece));
     if (size < 0) return errno == EINTR || errno == EAGAIN;
@@ -279,7 +280,7 @@ UserTerminal::Outcome UserTerminal::join(UniqueFd connection, std::string receiv
     return *outcome;
 }
 
-/// What was typed before the keys that end it.
+/// Sends what was typed before the keys that end the session.
 void UserTerminal::flush_typed() {
     if (!sent_.empty()) (void)::send(connection_.get(), sent_.data(), sent_.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -49,7 +49,7 @@ Result<> set_kind(CtlOptions& options, std::string_view text) {
     if (std::ranges::find(known, text) == known.end())
         return fail(json::quoted(text) + " is not one of files, binaries, libraries, monitor-conf");
     options.what = text;
-    std::ranges::replace(options.what, '-', '_');  // which no name of the interface may have
+    std::ranges::replace(options.what, '-', '_');  // no name of the interface may contain one
     return {};
 }
 
@@ -166,7 +166,7 @@ bool is_everywhere(OptionRow const& row) {
     return std::ranges::find(names, row.name) != names.end();
 }
 
-/// Words and options, before it is known what they mean together.
+/// The words and options of a command line, before it is known what they mean together.
 struct Words {
     std::vector<std::string_view> plain;
     std::vector<OptionRow const*> used;
@@ -196,7 +196,7 @@ Result<Words> split(std::span<char const* const> arguments, CtlOptions& options)
             takes_options = false;
             continue;
         }
-        std::string letters;  // what is left of a group of them
+        std::string letters;  // the rest of a group of letters
         do {
             OptionRow const* const row = TRY(find_option(letters.empty() ? word : std::string_view(letters)));
             bool const is_long = letters.empty() && word.starts_with("--");

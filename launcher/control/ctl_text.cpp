@@ -18,7 +18,7 @@ using json::printable;
 
 namespace {
 
-/// One digit behind the point, where it says something.
+/// The number, with one digit behind the point when it is below 100.
 std::string short_number(double value) {
     if (value >= 99.95) return std::to_string(std::llround(value));
     long long const tenths = std::llround(value * 10);
@@ -72,7 +72,7 @@ std::string version_text(json::Object const& program, json::Object const& proces
     return printable(running + " -> " + configured);
 }
 
-/// What is wrong with it; empty: nothing.
+/// What is wrong with the configuration; empty: nothing.
 std::string configuration_text(json::Object const& launcher) {
     json::Array const& reasons = list_of(launcher, "rejection");
     bool const has_none = member(launcher, "has_configuration") && !flag_of(launcher, "has_configuration");
@@ -222,7 +222,7 @@ std::vector<std::string> status_lines(std::vector<json::Object> const& programs,
     std::vector<std::string_view> heads{"NAME",     "NUMBER", "STATE",  "PID",      "UPTIME",
                                         "RESTARTS", "READY",  "MEMORY", "LAST EXIT"};
     std::string alignment = "lrlrrrlrl";
-    // A version that changes shows, one that all have from the document would be a column of the same.
+    // Versions are shown when one is about to change: one that all have from the document would fill a column in vain.
     bool const has_versions = std::ranges::any_of(
         rows, [&rows](Row const& row) { return row.version != rows.front().version || row.version.contains(" -> "); });
     if (has_versions) {

@@ -35,14 +35,14 @@ std::optional<ProcessRights> read_rights(pid_t pid, std::string const& proc) {
 }
 
 std::expected<ControlRole, std::string> PeerRights::role_of(varlink::Peer const& peer, bool is_by_uid) const {
-    if (peer.pid == 0) return ControlRole::person;  // from outside our PID namespace, so not one of our programs
+    if (peer.pid == 0) return ControlRole::person;  // outside our PID namespace, so not one of our programs
     auto const rights = read_rights(peer.pid, proc_);
     if (!rights) return std::unexpected("its process has ended, so its origin is unknown");
     if (auto why = why_not_its_family(peer.pid, *rights, is_by_uid)) return std::unexpected(*std::move(why));
     return is_by_uid && !has_our_rights(*rights) ? ControlRole::limited : ControlRole::person;
 }
 
-/// From the process upwards, to the first that we have started or to somebody who is not ours.
+/// Walks from the process up through its parents, to the first that we have started or that does not descend from us.
 std::optional<std::string> PeerRights::why_not_its_family(pid_t pid, ProcessRights rights, bool is_by_uid) const {
     for (int i = 0; i < most_ancestors; ++i) {
         switch (backend_.owner_of(pid)) {
@@ -68,7 +68,8 @@ std::optional<std::string> PeerRights::why_not_its_family(pid_t pid, ProcessRigh
     return "it has too many ancestors";
 }
 
-/// Somebody with our uid and less than our rights has been confined, by whom ever, and would get ours by commanding us.
+/// A process with our uid and fewer rights than ours has been confined by somebody. It would get our rights by
+/// commanding us.
 bool PeerRights::has_our_rights(ProcessRights const& rights) const {
     auto const own = read_rights(own_, proc_);
     if (!own) return false;

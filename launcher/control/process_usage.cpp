@@ -14,7 +14,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// A field of /proc/PID/stat behind the command, which may contain anything: 3 is the state.
+/// A field of /proc/PID/stat by its number; 3 is the state. It starts behind the command, which may contain anything.
 std::optional<std::uint64_t> field(std::string_view rest, int number) {
     for (int at = 3; at < number; ++at) {
         std::size_t const space = rest.find(' ');

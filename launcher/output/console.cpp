@@ -31,7 +31,7 @@ void Console::attach(EventLoop& loop, std::function<void()> on_room) {
 
 void Console::watch_blocked(log::LogOutput const& output, EventLoop::Watch& watch) {
     if (!output.is_blocked() || watch || !loop_) return;
-    // Fails for kinds of files that are always writable, which are never blocked.
+    // Fails for kinds of files that are always writable; those are never blocked.
     if (auto made = loop_->on_writable(output.fd(), [this] { room(); })) watch = std::move(*made);
 }
 
@@ -43,7 +43,8 @@ void Console::flush() {
     watch_blocked(*err_, err_watch_);
 }
 
-/// Only here a watch ends: whoever waits for room is told then, even if somebody else's flush() has found it.
+/// Called when an output has room. A watch ends only here: so on_room_ is called even if another flush() was the one
+/// that made room.
 void Console::room() {
     flush();
     if (!out_.is_blocked()) out_watch_ = {};

@@ -10,7 +10,8 @@ namespace triton::launcher {
 
 namespace {
 
-/// The length of the UTF-8 sequence at the start of `text` (not empty, its first byte not ASCII), 0 when there is none.
+/// The length of the UTF-8 sequence at the start of `text` (not empty, its first byte not ASCII); 0 when it does not
+/// start with one.
 /// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t sequence_length(std::string_view text) {
     auto const byte = [text](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0U; };
@@ -25,7 +26,7 @@ std::size_t sequence_length(std::string_view text) {
     return is_tail(byte(2)) && is_tail(byte(3)) ? 4 : 0;
 }
 
-/// Whether one of eight bytes is not to be copied as it is: a control character, a quote, a backslash, not ASCII.
+/// Whether one of eight bytes needs escaping: a control character, a quote, a backslash, not ASCII.
 bool has_special(std::uint64_t word) {
     constexpr std::uint64_t ones = 0x0101010101010101;
     constexpr std::uint64_t highs = 0x8080808080808080;
@@ -136,7 +137,7 @@ std::string_view stream_name(OutputStream stream) { return stream == OutputStrea
 
 std::size_t whole_characters(std::string_view text, std::size_t limit) {
     if (text.size() <= limit) return text.size();
-    // Back to the beginning of the sequence that the cut would divide, if it is one.
+    // Back to the beginning of the UTF-8 sequence that the cut would divide.
     for (std::size_t back = 1; back <= 3 && back < limit; ++back) {
         std::size_t const start = limit - back;
         auto const c = static_cast<std::uint8_t>(text[start]);

@@ -74,7 +74,7 @@ void LineWatches::read_ring(Watch& watch) {
     --behind_;
 }
 
-/// Only the beginning of a line that goes on over several chunks.
+/// Sends the lines of a chunk. Of a line that goes on over several chunks only the beginning is sent.
 void LineWatches::send(Watch& watch, LogChunk const& chunk) {
     bool const is_err = chunk.stream == OutputStream::err;
     bool& is_mid = is_err ? watch.is_mid_err : watch.is_mid_out;

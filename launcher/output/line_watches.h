@@ -38,7 +38,7 @@ public:
     void begin(OutputKey process, std::uint64_t id, config::LogStream stream);
     /// Nothing happens when there is none.
     void end(OutputKey process);
-    /// Nobody looks any more.
+    /// Ends all watches, because nobody looks any more.
     void clear();
 
     /// A new chunk: see OutputCapture::follow().

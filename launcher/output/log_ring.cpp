@@ -8,7 +8,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// In front of each text in the ring and in what is saved of it.
+/// Stands before each text in the ring and in the saved form of the ring.
 struct Header {
     std::int64_t microseconds;
     std::uint32_t length;

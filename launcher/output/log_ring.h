@@ -42,7 +42,7 @@ public:
 
     /// The chunks from `sequence` on, oldest first, while `each` returns true. Returns the sequence to continue with.
     std::uint64_t read(std::uint64_t sequence, std::function<bool(LogChunk const&)> const& each) const;
-    /// Of the oldest chunk that is kept, or of the next one when none is.
+    /// The number of the oldest chunk that is kept, or of the next one when none is.
     [[nodiscard]] std::uint64_t first_sequence() const { return first_sequence_; }
     [[nodiscard]] std::uint64_t next_sequence() const { return next_sequence_; }
 

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t read_size = 64 * 1024;  // what a pipe holds
 constexpr Duration between_retries = std::chrono::seconds(1);
 constexpr Duration between_tellings = std::chrono::minutes(1);
-/// In a number of OutputState: the destination of a standard error alone. No table has so many programs.
+/// Marks, in a number of OutputState, the destination that only a standard error has. No table has so many programs.
 constexpr std::uint32_t error_bit = std::uint32_t{1} << 31;
 constexpr std::size_t most_waiting = 16;  // destinations that have left, each with up to RotatingFile::capacity
 // Of the console's buffer, for the launcher's own lines.
@@ -31,7 +31,7 @@ std::int64_t microseconds_now() {
     return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
 }
 
-/// The destination that a standard error has for itself. Null: it has none, or it does not come to us.
+/// The destination that only the standard error has. Null: it has none of its own, or does not come to us.
 config::Output const* error_of(config::Output const& output) {
     if (output.error.empty() || output.error.front().kind != config::OutputKind::captured) return nullptr;
     return &output.error.front();
@@ -53,7 +53,7 @@ LineFormat format_for(config::OutputFormat format, std::string_view program, std
     std::unreachable();
 }
 
-/// As a message of syslog may have it. Source: RFC 5424, 6.2.4.
+/// The host name in the form that syslog messages allow. Source: RFC 5424, 6.2.4.
 std::string host_name() {
     std::array<char, 256> name{};
     if (::gethostname(name.data(), name.size() - 1) != 0) return "-";
@@ -78,7 +78,7 @@ LineFormat syslog_format(config::Syslog const& syslog, std::string_view host, st
 
 }  // namespace
 
-/// What has been configured, and what is kept of it.
+/// A configured program, and what is kept of its output.
 struct OutputCapture::Program {
     std::uint32_t id = 0;
     std::string name;
@@ -96,7 +96,7 @@ struct OutputCapture::Program {
     [[nodiscard]] config::Output const& settings_of(OutputStream stream) const {
         return stream == OutputStream::err ? *error_of(output) : output;
     }
-    /// `stream` is one that has a destination for itself.
+    /// `stream` must have a destination of its own.
     [[nodiscard]] DestinationKey key_of(OutputStream stream, std::uint32_t number) const {
         config::Output const& settings = settings_of(stream);
         if (!settings.is_numbered()) return {id, stream};
@@ -105,18 +105,18 @@ struct OutputCapture::Program {
     }
 };
 
-/// Where lines go.
+/// A destination of lines.
 struct OutputCapture::Destination {
     DestinationKey key;
     std::shared_ptr<Program> program;
     config::Output output;
     std::unique_ptr<RotatingFile> file;    // null: the console ..
     std::shared_ptr<SyslogSender> syslog;  // .. without this one
-    Pipe const* mid_line_of = nullptr;     // whose line the last one in the file is, if it is not ended
+    Pipe const* mid_line_of = nullptr;     // whose unended line is the last one in the file, if any
     std::uint64_t dropped = 0;
     TimePoint next_telling{};  // of what is dropped, while there is no room
     int told_error = 0;
-    bool is_wanted = false;  // by what is configured; else it stays as long as a pipe leads to it
+    bool is_wanted = false;  // the configuration names it; else it stays as long as a pipe leads to it
 
     /// The bytes go to the file as they are, ended or not.
     [[nodiscard]] bool is_unchanged() const {
@@ -139,15 +139,15 @@ struct OutputCapture::Pipe {
     UniqueFd read_end;
     UniqueFd write_end;
     EventLoop::Watch watch;     // while it is neither paused nor exported
-    std::string begun;          // of a line whose end has not come
+    std::string begun;          // a line whose end has not come yet
     std::string held;           // read, but there was no room
-    bool is_continued = false;  // a piece of the line was passed on already
-    bool is_dropping = false;   // to the end of the line
+    bool is_continued = false;  // a piece of the line has been passed on
+    bool is_dropping = false;   // up to the end of the line
     bool is_paused = false;
     bool is_ending = false;              // the process has ended ..
-    std::uint64_t until_end = 0;         // .. and so many bytes of it are to be read
+    std::uint64_t until_end = 0;         // .. and this many bytes of its output are still unread
     std::unique_ptr<ScreenModes> modes;  // of a terminal
-    bool has_return = false;             // the last byte was a CR, and what follows it decides
+    bool has_return = false;             // the last byte was a CR; what it means depends on the next one
     std::uint64_t run_begin = 0;         // the first chunk of the latest start
 };
 
@@ -219,7 +219,7 @@ Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, 
     return {};
 }
 
-/// What a stream needs, before anything is changed.
+/// Opens the files that a stream needs, before anything is changed.
 Result<> OutputCapture::open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const {
     config::Output const& output = program.settings_of(stream);
     auto const open_one = [&](DestinationKey key, std::string const& path) -> Result<> {
@@ -244,7 +244,7 @@ Result<> OutputCapture::open_files(Program const& program, OutputStream stream, 
     return {};
 }
 
-/// From now on these are the destinations of a program.
+/// Makes these the destinations of a program from now on.
 void OutputCapture::take_files(std::shared_ptr<Program> const& program, std::vector<Opened> opened) {
     auto const first = destinations_.lower_bound({program->id, OutputStream::out});
     for (auto at = first; at != destinations_.end() && at->first.program == program->id; ++at)
@@ -274,7 +274,7 @@ void OutputCapture::take_files(std::shared_ptr<Program> const& program, std::vec
         leave_unused(key);
     resume();
     for (Opened const& one : opened) {
-        if (auto const to = known(one.key)) look_after(*to);  // what it has taken over may wait for room
+        if (auto const to = known(one.key)) look_after(*to);  // the destination may have taken over what waits for room
     }
 }
 
@@ -282,7 +282,8 @@ void OutputCapture::redirect(Destination& destination, config::Output const& out
                              std::unique_ptr<RotatingFile> file) {
     if (destination.file) {
         destination.file->flush();
-        // The disk is full. What waits goes where the rest will go, unless that is the console, where it has no form.
+        // The disk is full. What waits goes to the new file. Without one it is dropped: it is not in the console's
+        // format.
         if (file)
             file->restore(destination.file->waiting(), false);
         else
@@ -294,7 +295,7 @@ void OutputCapture::redirect(Destination& destination, config::Output const& out
     destination.mid_line_of = nullptr;
 }
 
-/// Null: it does not go to syslog.
+/// The sender to syslog; null when the output does not go there.
 std::shared_ptr<SyslogSender> OutputCapture::sender_for(config::Output const& output) {
     if (!output.syslog) return nullptr;
     if (host_.empty()) host_ = host_name();
@@ -303,7 +304,7 @@ std::shared_ptr<SyslogSender> OutputCapture::sender_for(config::Output const& ou
     return sender;
 }
 
-/// Those that no program writes to any more stay until all is sent, a few of them.
+/// Flushes all senders. A few senders that no program uses any more stay until they have sent everything.
 void OutputCapture::tend_senders() {
     std::size_t unused = 0;
     for (auto at = senders_.begin(); at != senders_.end();) {
@@ -327,8 +328,8 @@ std::shared_ptr<OutputCapture::Destination> OutputCapture::known(DestinationKey 
     return at == destinations_.end() ? nullptr : at->second;
 }
 
-/// Where a stream goes of a program that is configured. The file of a number beyond its count, which is to stop, may
-/// have to be opened again. Errors: those of RotatingFile::open().
+/// The destination of a stream of a configured program. A process whose number is beyond the count, and which is to
+/// stop, may need its file opened again. Errors: those of RotatingFile::open().
 Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(OutputKey key, OutputStream stream) {
     std::shared_ptr<Program> const program = programs_.at(key.program);
     OutputStream const own = program->stream_of(stream);
@@ -345,7 +346,8 @@ Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(O
     return to;
 }
 
-/// The same. Where its file cannot be opened any more, the console takes what it says: without a reader it would die.
+/// The same, but where its file can no longer be opened the console takes the output: without a reader the process
+/// would die.
 std::shared_ptr<OutputCapture::Destination> OutputCapture::destination_again(OutputKey key, OutputStream stream) {
     auto to = destination(key, stream);
     if (to) return std::move(*to);
@@ -389,13 +391,13 @@ void OutputCapture::leave(DestinationKey const& key) {
     keep_waiting(std::move(leaving));
 }
 
-/// Lets go of a destination that nothing leads to any more: neither the configuration nor a pipe.
+/// Drops a destination when neither the configuration nor a pipe leads to it any more.
 void OutputCapture::leave_unused(DestinationKey const& key) {
     auto const at = destinations_.find(key);
     if (at != destinations_.end() && !at->second->is_wanted && at->second.use_count() == 1) leave(key);
 }
 
-/// The disk is full: the file goes on trying, as that of a program that is there.
+/// Keeps a destination whose disk is full: the file goes on trying, like that of a configured program.
 void OutputCapture::keep_waiting(std::shared_ptr<Destination> destination) {
     if (!destination->file || (destination->file->pending() == 0 && destination.use_count() == 1)) return;
     if (waiting_.size() == most_waiting) {
@@ -447,7 +449,7 @@ Result<std::unique_ptr<OutputCapture::Pipe>> OutputCapture::open_pipe(OutputKey 
     auto pipe = make_pipe(key, stream, std::move(to));
     pipe->read_end = UniqueFd{ends[0]};
     pipe->write_end = UniqueFd{ends[1]};
-    // Of the end that is ours alone: the process's own stays as it expects it.
+    // On our end only: the process expects its end to block.
     if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe");
     TRY(watch(*pipe));
     return pipe;
@@ -483,7 +485,7 @@ Result<int> OutputCapture::open_terminal(OutputKey key, WindowSize size, uid_t o
     pipe->write_end = std::move(ends.slave);  // so that there is no hang-up when the program has closed its own
     begin_run(*pipe);
     TRY(watch(*pipe));
-    end_terminal(key);  // of one that was never started
+    end_terminal(key);  // ends an earlier terminal whose process was never started
     return terminals_.insert_or_assign(key, std::move(pipe)).first->second->write_end.get();
 }
 
@@ -502,19 +504,19 @@ ScreenModes OutputCapture::terminal_modes(OutputKey key) const {
     return at == terminals_.end() ? ScreenModes() : *at->second->modes;
 }
 
-/// Takes what is in it, and closes it: whoever still has it open finds that it was hung up.
+/// Drains the terminal and closes it: a process that still has it open gets a hang-up.
 void OutputCapture::end_terminal(OutputKey key) {
     auto const at = terminals_.find(key);
     if (at == terminals_.end()) return;
     std::unique_ptr<Pipe> terminal = std::move(at->second);
     terminals_.erase(at);
-    // Whom it was waiting for is not waited for any more.
+    // What the terminal was waiting for does not matter any more.
     if (std::exchange(terminal->is_paused, false)) std::erase(paused_, terminal.get());
     drain(*terminal);
     let_go(std::move(terminal));
 }
 
-/// A pipe that was drained, as far as there was room.
+/// Closes a pipe that was drained as far as there was room.
 void OutputCapture::let_go(std::unique_ptr<Pipe> pipe) {
     if (pipe->is_ending) return leaving_.push_back(std::move(pipe));
     if (pipe->to->mid_line_of == pipe.get()) pipe->to->mid_line_of = nullptr;
@@ -524,7 +526,7 @@ void OutputCapture::let_go(std::unique_ptr<Pipe> pipe) {
     if (!is_wanted) leave_unused(key);
 }
 
-/// What was there before it is not of this run.
+/// Marks the beginning of a run: earlier output does not belong to it.
 void OutputCapture::begin_run(Pipe& pipe) { pipe.run_begin = pipe.to->program->ring.next_sequence(); }
 
 std::uint64_t OutputCapture::run_begin(OutputKey key, OutputStream stream) const {
@@ -562,7 +564,7 @@ void OutputCapture::remove(OutputKey key) {
 // From a pipe.
 
 void OutputCapture::read_ready(Pipe& pipe) {
-    // One read, and then whatever else there is: no writer keeps the loop for itself.
+    // Reads once, and then whatever is left: no writer keeps the loop for itself.
     if (pump(pipe) == Progress::blocked) pause(pipe);
     look_after(*pipe.to);
 }
@@ -575,7 +577,7 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
         pipe.held = {};
     }
     if (!take_begun(pipe)) return Progress::blocked;
-    // What comes behind the end is for the next look: the pipe may be closed now.
+    // What follows the end of the run is left for the next look: the pipe may be closed now.
     if (pipe.is_ending && pipe.until_end == 0) return end_run(pipe) ? Progress::again : Progress::blocked;
     if (pipe.to->output.when_full == config::WhenFull::block && !has_room(pipe, longest_piece))
         return Progress::blocked;
@@ -596,8 +598,8 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
     return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
 }
 
-/// Of what a terminal shows, which has just been read: the lines that the program has written. The terminal has put a
-/// CR before each newline, see termios(3), ONLCR.
+/// The lines that the program has written, out of what was just read from its terminal. The terminal has put a CR
+/// before each newline, see termios(3), ONLCR.
 std::string_view OutputCapture::shown_lines(Pipe& pipe, std::size_t size) {
     char* begin = buffer_.get() + 1;
     pipe.modes->sent({begin, size});
@@ -619,7 +621,7 @@ void OutputCapture::pause(Pipe& pipe) {
     paused_.push_back(&pipe);
 }
 
-/// Out of a pause. A pipe that cannot be watched is paused again: it goes on with the next attempt.
+/// Ends the pause of a pipe. One that cannot be watched is paused again, and goes on with the next attempt.
 void OutputCapture::go_on(Pipe& pipe) {
     pipe.is_paused = false;
     if (pipe.is_ending)
@@ -639,7 +641,7 @@ void OutputCapture::resume() {
         look_after(*pipe.to);
     }
     for (auto const& [key, to] : destinations_) {
-        if (to->dropped > 0) look_after(*to);  // it may not write again, and then nobody else would tell
+        if (to->dropped > 0) look_after(*to);  // nobody else would tell if it never writes again
     }
     std::vector<DestinationKey> left;
     for (auto const& pipe : leaving_) {
@@ -650,11 +652,11 @@ void OutputCapture::resume() {
         leave_unused(key);
 }
 
-/// The process has ended: what is in its pipe now is its output, whoever else still writes.
+/// The process has ended: its output is what the pipe holds now, even if others still write.
 void OutputCapture::drain(Pipe& pipe) {
     int available = 0;
     if (pipe.modes)
-        available = static_cast<int>(read_size);  // it does not tell; it holds a quarter of that at most
+        available = static_cast<int>(read_size);  // the terminal does not tell; it holds a quarter of that at most
     else if (!pipe.is_ending || pipe.until_end > 0)
         (void)::ioctl(pipe.read_end.get(), FIONREAD, &available);
     pipe.until_end = static_cast<std::uint64_t>(available);
@@ -669,7 +671,7 @@ void OutputCapture::finish_run(Pipe& pipe) {
     look_after(*pipe.to);
 }
 
-/// Ends the line that the process has not ended. Returns whether there was room for it.
+/// Ends a line that the process has left open. Returns whether there was room for it.
 bool OutputCapture::end_run(Pipe& pipe) {
     while (!pipe.begun.empty()) {
         std::size_t const taken = pass(pipe, pipe.begun, true);
@@ -686,8 +688,8 @@ bool OutputCapture::end_run(Pipe& pipe) {
 
 // Into lines.
 
-/// Returns how much was taken: less than all when there is no room. What is too long or has ended may be left in
-/// `begun`.
+/// Splits data into lines. Returns how much was taken: less than all when there is no room. A line that is too long or
+/// complete may stay in `begun`.
 std::size_t OutputCapture::take(Pipe& pipe, std::string_view data) {
     std::size_t taken = 0;
     while (taken < data.size()) {
@@ -713,7 +715,7 @@ std::size_t OutputCapture::take(Pipe& pipe, std::string_view data) {
     return taken;
 }
 
-/// Passes on what was begun if its end has come or if it is too long. Returns whether there was room.
+/// Passes on `begun` if the line has ended or is too long. Returns whether there was room.
 bool OutputCapture::take_begun(Pipe& pipe) {
     while (!pipe.begun.empty()) {
         bool const is_whole = pipe.begun.back() == '\n';
@@ -727,7 +729,7 @@ bool OutputCapture::take_begun(Pipe& pipe) {
     return true;
 }
 
-/// Passes on whole lines; what stands behind the last newline is a piece of a line, or its end (`is_end`). Returns how
+/// Passes on whole lines. The text behind the last newline is a piece of a line, or its end (`is_end`). Returns how
 /// much there was room for.
 std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) {
     Destination& to = *pipe.to;
@@ -748,7 +750,7 @@ std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) 
     return passed;
 }
 
-/// As it is. A line of another one that is not ended is ended before.
+/// Passes text on unchanged. If another pipe has left a line unended, that line is ended first.
 std::size_t OutputCapture::pass_raw(Pipe& pipe, std::string_view text, bool is_end) {
     Destination& to = *pipe.to;
     std::size_t passed = 0;
@@ -773,7 +775,7 @@ std::size_t OutputCapture::pass_raw(Pipe& pipe, std::string_view text, bool is_e
     return text.size();
 }
 
-/// In its format, line by line.
+/// Passes text on line by line, in the destination's format.
 std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is_end) {
     Destination& to = *pipe.to;
     std::string_view const time = time_text_.at(time_);
@@ -834,13 +836,13 @@ bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
     if (pipe.to->file) return pipe.to->file->has_room(bytes);
     if (pipe.to->syslog) return pipe.to->syslog->has_room(bytes);
     log::LogOutput const& output = console_of(pipe);
-    if (!output.has_room(bytes + room_for_log)) console_.flush();  // only lines of the log, perhaps
+    if (!output.has_room(bytes + room_for_log)) console_.flush();  // perhaps only lines of the log are in the way
     return output.has_room(bytes + room_for_log);
 }
 
 // When something is in the way.
 
-/// Tells what there is to tell about a destination, and sees to it that it is tried again.
+/// Reports what there is to report about a destination, and arranges for another attempt.
 void OutputCapture::look_after(Destination& to) {
     Error const* const error = to.file ? &to.file->error() : to.syslog ? &to.syslog->error() : nullptr;
     int const code = error ? error->code : 0;
@@ -851,7 +853,8 @@ void OutputCapture::look_after(Destination& to) {
     if (to.dropped > 0 && is_to_tell_dropped(to, waits)) tell_dropped(to);
 }
 
-/// When there is room again. A syslog daemon may never make any: then now and then.
+/// Dropped lines are told when there is room again. A syslog daemon may never make any: then they are told now and
+/// then.
 bool OutputCapture::is_to_tell_dropped(Destination const& to, bool waits) const {
     if (to.file) return !waits;
     if (!to.syslog) return console_.out().has_room(2 * room_for_log);
@@ -1033,7 +1036,7 @@ void OutputCapture::import_state(OutputState state) {
     paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size());
     resume_reading();
     for (auto const& [key, to] : destinations_)
-        look_after(*to);  // what waits for room is tried again, whether or not somebody writes
+        look_after(*to);  // what waits for room is tried again, even if nobody writes
     tend_senders();
 }
 

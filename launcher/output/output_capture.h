@@ -161,7 +161,7 @@ public:
     /// The chunks kept for a program, from `sequence` on; see LogRing::read(). Returns `sequence` when there are none.
     std::uint64_t read_log(std::uint32_t program, std::uint64_t sequence,
                            std::function<bool(LogChunk const&)> const& each) const;
-    /// Of the chunks kept for a program, the first one and the one that comes next; see LogRing.
+    /// The numbers of the first chunk that is kept for a program, and of the next one; see LogRing.
     struct Kept {
         std::uint64_t first = 1;
         std::uint64_t next = 1;
@@ -186,7 +186,7 @@ private:
     struct Pipe;
     struct Program;
     struct Destination;
-    /// Of a stream of a program: all numbers have one destination, or each file has its own.
+    /// The key of a stream's destination: all numbers of a program share one, or each file has its own.
     struct DestinationKey {
         std::uint32_t program = 0;
         OutputStream stream = OutputStream::out;  // err: of a standard error for itself

@@ -15,8 +15,8 @@ namespace triton::launcher {
 
 namespace {
 
-/// write(2) without the signal that comes with EFBIG and EPIPE: it is ours, and our signals are blocked and read by
-/// somebody who would forward it.
+/// Calls write(2) without the signal that comes with EFBIG and EPIPE: that would go to us, and our blocked signals are
+/// read and forwarded.
 ssize_t write_quietly(int fd, std::string_view text) {
     ssize_t const result = ::write(fd, text.data(), text.size());
     int const err = errno;
@@ -60,7 +60,7 @@ Result<> RotatingFile::open() {
     return {};
 }
 
-/// How much of `text` goes into the file before the next one begins; 0: nothing, and there is something in it.
+/// How much of `text` goes into this file before the next one begins. 0: nothing, and the file is not empty.
 std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
     std::uint64_t const room = limit_ > size_ ? limit_ - size_ : 0;
     if (!is_regular_ || text.size() <= room) return text.size();
@@ -73,7 +73,7 @@ std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
 }
 
 Result<> RotatingFile::rotate() {
-    // Until it works: what is written matters more than where, but not every line is to try it again.
+    // If rotation fails, writing goes on: what is written matters more than where. But not every line is to try again.
     limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings_.max_size, overshoot);
     auto const place = Place::find(settings_.path, Place::LastLink::keep);
     if (!place) return about("rotate " + settings_.path, place.error());
@@ -87,14 +87,14 @@ Result<> RotatingFile::rotate() {
     return open();
 }
 
-/// Returns how much was written; less than all sets error().
+/// Returns how much was written; when it is less than all, error() is set.
 std::size_t RotatingFile::write_through(std::string_view text) {
     std::size_t written = 0;
     while (written < text.size()) {
         std::string_view const rest = text.substr(written);
         std::size_t const part = part_for_this_file(rest);
         if (part == 0) {
-            // Written on in the old file when it fails; the next success of a write must not hide it.
+            // When rotation fails, writing goes on in the old file; a later successful write must not hide that error.
             if (Result<> rotated = rotate(); !rotated)
                 rotation_error_ = std::move(rotated.error());
             else
@@ -137,7 +137,7 @@ void RotatingFile::restore(std::string_view waiting, bool is_mid_line) {
     waiting_.assign(waiting);
     written_ = 0;
     is_mid_line_ = is_mid_line;
-    // What waits is the rest of what was written, and its beginning may be the middle of a line.
+    // What waits is the rest of a text, so it may begin in the middle of a line.
     file_is_mid_line_ = is_mid_line && waiting.empty();
 }
 

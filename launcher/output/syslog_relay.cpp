@@ -19,7 +19,7 @@ constexpr std::size_t longest_answer = 64;
 constexpr int most_rounds_at_the_end = 32;  // a pipe is empty by then
 constexpr int bytes_under_way = 1 << 20;    // in the kernel; it gives what net.core.wmem_max allows
 
-/// The number at the beginning of `text`, which it is taken off.
+/// Cuts the number off the beginning of `text`.
 std::uint64_t take_number(std::string_view& text) {
     std::uint64_t number = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -79,8 +79,8 @@ bool SyslogRelay::send(std::string_view address, std::string_view message) {
     return true;
 }
 
-/// An agent that has lost its mind may write anything: what makes no sense changes nothing. Returns whether there was
-/// something.
+/// Takes what the agent answers. A broken agent may write anything: what makes no sense changes nothing. Returns
+/// whether there was something.
 bool SyslogRelay::take_answers() {
     std::array<char, 4096> text;  // of one round; more of it waits
     ssize_t const size = ::read(read_end_.get(), text.data(), text.size());

@@ -27,7 +27,7 @@ std::string path_of(std::string_view address) {
     return target ? std::string(target->path) : std::string();
 }
 
-/// Whether it is a matter of the message, not of the daemon.
+/// Whether the error is about the message, and not about the daemon.
 bool is_about_message(int err) { return err == EMSGSIZE || err == EINVAL; }
 
 }  // namespace
@@ -45,7 +45,7 @@ void SyslogSender::write(std::string_view messages) {
     flush();
 }
 
-/// What the path leads to is opened first and connected to then, by its descriptor: nothing can take its place.
+/// Opens the path first and connects through the descriptor: nothing else can take its place in between.
 Result<UniqueFd> SyslogSender::open_socket(int type) const {
     std::string const attempted = "connect to " + path_;
     auto const place = Place::find(path_, Place::LastLink::follow);
@@ -57,7 +57,7 @@ Result<UniqueFd> SyslogSender::open_socket(int type) const {
     if (!S_ISSOCK(status.st_mode)) return fail(ErrorKind::invalid, attempted, "it is not a socket");
     UniqueFd socket{::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) return fail(errno, "make a socket");
-    // What it might send us, descriptors among it, would be closed with the socket, which may take long.
+    // Whatever the daemon might send us, descriptors included, would be closed with the socket, which may take long.
     (void)::shutdown(socket.get(), SHUT_RD);
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -85,7 +85,7 @@ bool SyslogSender::connect() {
 void SyslogSender::disconnect(Error why) {
     watch_ = {};
     socket_ = {};
-    part_sent_ = 0;  // the rest alone would be no message
+    part_sent_ = 0;  // the rest alone would not be a message
     failed_ = steady_clock::now();
     not_before_ = failed_ + pace;
     error_ = std::move(why);
@@ -113,7 +113,7 @@ SyslogSender::Sent SyslogSender::send(std::string_view message) {
 
 SyslogSender::Sent SyslogSender::send_local(std::string_view message) {
     if (!connect()) return Sent::not_now;
-    // Of a stream the newline belongs to the message.
+    // On a stream the newline belongs to the message.
     std::string_view const whole{message.data(), message.size() + (is_stream_ ? 1 : 0)};
     while (true) {
         std::string_view const part = whole.substr(part_sent_);
@@ -136,7 +136,7 @@ SyslogSender::Sent SyslogSender::send_local(std::string_view message) {
     }
 }
 
-/// Without memory in the kernel for a watch it is tried again after a moment.
+/// Watches the socket. If the kernel has no memory for that, it is tried again after a moment.
 void SyslogSender::watch(int fd) {
     auto made = loop_.on_writable(fd, [this] {
         watch_ = {};

@@ -45,7 +45,7 @@ public:
     /// that comes and goes is not told about each time.
     [[nodiscard]] Error const& error() const { return error_; }
     [[nodiscard]] std::string const& address() const { return address_; }
-    /// Of a Unix socket; -1: there is none now.
+    /// The descriptor of a Unix socket; -1: there is none now.
     [[nodiscard]] int fd() const { return socket_.get(); }
 
 private:

@@ -24,10 +24,10 @@ namespace {
 
 constexpr std::uint32_t nobody = 65534;
 constexpr int lowest_program_fd = 200;
-constexpr std::string_view probe_name = "probe-";  // the agent knows by it what a socket is for
+constexpr std::string_view probe_name = "probe-";  // tells the agent what a socket is for
 
-/// What the agent reads of the environment, beside what it is told to read by --substitute-variable. The container's
-/// own secrets are none of its business: it talks to networks.
+/// The variables that the agent reads, besides those that --substitute-variable names. The container's own secrets are
+/// not its business: it talks to networks.
 constexpr std::array<std::string_view, 6> agent_variables{"HOSTNAME",  "POD_NAME", "POD_NAMESPACE",
                                                           "NODE_NAME", "TZ",       "KUBERNETES_SERVICE_HOST"};
 constexpr std::array<std::string_view, 3> agent_prefixes{"TRITON_AGENT_", "FDB_", "KUBERNETES_SERVICE_PORT"};
@@ -40,7 +40,7 @@ bool is_for_agent(std::string_view name, AgentOptions const& agent) {
     return std::ranges::find(agent.arguments, option) != agent.arguments.end();
 }
 
-/// Ends with a null pointer; borrowed.
+/// The agent's environment, ended by a null pointer; borrowed.
 std::vector<char const*> environment_of(AgentOptions const& agent, char const* const* environment) {
     std::vector<char const*> own;
     for (; *environment; ++environment) {
@@ -60,7 +60,7 @@ std::uint64_t take_number(std::string_view& text) {
     return error == std::errc{} ? number : 0;
 }
 
-/// Whether that id means somebody in our user namespace. Source: user_namespaces(7), "uid_map".
+/// Whether our user namespace maps that id. Source: user_namespaces(7), "uid_map".
 bool is_mapped(char const* map_path, std::uint64_t id) {
     auto const text = read_file(map_path, 65536);
     if (!text) return false;
@@ -93,7 +93,7 @@ std::vector<gid_t> groups_but_root() {
 void put_user(json::Writer& json, std::string const& user) {
     bool const is_chosen = !user.empty();
     if (!may_become_another()) {
-        if (is_chosen) json.key("user").value(std::string_view(user));  // let it fail where it is told why
+        if (is_chosen) json.key("user").value(std::string_view(user));  // its start fails, with an error that tells why
         return;
     }
     if (is_chosen) {
@@ -116,7 +116,7 @@ void put_sockets(json::Writer& json, std::string_view name, std::vector<std::str
     }
 }
 
-/// As a document: so every check and default of a configuration is the agent's too.
+/// The agent as a document, so that all checks and defaults of a configuration apply to it.
 std::string document(AgentOptions const& agent) {
     json::Writer json;
     json.open('{').key("programs").open('{').key("agent").open('{');
@@ -126,7 +126,7 @@ std::string document(AgentOptions const& agent) {
     json.close(']');
     put_user(json, agent.user);
     json.key("noNewPrivileges").value(true);
-    // As another user it can drop the others by itself, not these.
+    // The agent can drop its other sets by itself when it runs as another user, but not this one.
     if (has_all({CAP_SETPCAP})) json.key("capabilities").open('{').key("bounding").open('[').close(']').close('}');
     json.key("sockets").open('[');
     put_sockets(json, "listen-", agent.listen);
@@ -135,7 +135,7 @@ std::string document(AgentOptions const& agent) {
     return json.text();
 }
 
-/// Whether some directory before a file keeps others out.
+/// Whether a directory on the way to the file cannot be entered by others.
 bool is_in_closed_directory(std::string const& path) {
     for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
         struct stat status{};
@@ -144,7 +144,8 @@ bool is_in_closed_directory(std::string const& path) {
     return false;
 }
 
-/// "programs.agent.sockets[0].address: ..." is not a place that anybody has written.
+/// Replaces the place in an error, "programs.agent.sockets[0].address: ...", which nobody has written, by the option
+/// that was.
 std::string in_words(std::string text) {
     constexpr std::array<std::pair<std::string_view, std::string_view>, 4> places{
         {{"programs.agent.sockets", "--listen"},
@@ -159,8 +160,8 @@ std::string in_words(std::string text) {
     return text;
 }
 
-/// The program by a descriptor, which a user may execute who cannot enter the directories before it. High enough that
-/// no process finds one of its own in its place. Errors: those of open(2).
+/// Opens the program, so that a user who cannot enter its directories may execute it. The descriptor's number is so
+/// high that no process expects one of its own there. Errors: those of open(2).
 Result<UniqueFd> open_program(std::string const& path) {
     UniqueFd const opened{::open(path.c_str(), O_PATH | O_CLOEXEC)};
     int const err = errno;
@@ -171,7 +172,7 @@ Result<UniqueFd> open_program(std::string const& path) {
     return high;
 }
 
-/// The same by another path, with the names of descriptors that no configuration can ask for.
+/// The same plan with another path, and with names of descriptors that no configuration can ask for.
 std::shared_ptr<process::StartPlan const> completed(process::StartPlan const& start, std::string path,
                                                     bool has_output) {
     process::Attributes attributes = start.attributes();

@@ -14,7 +14,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// As a shell would take it back: plain where that is plain, else in single quotes.
+/// Appends a word as a shell would read it back: plain where that is enough, else in single quotes.
 void append_quoted(std::string& out, std::string_view word) {
     constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,:/@%^";
     if (!word.empty() && word.find_first_not_of(plain) == word.npos) {
@@ -38,7 +38,7 @@ std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t 
     return words;
 }
 
-/// The entries that a process gets and the launcher does not have itself.
+/// The environment entries of a process that the launcher does not have itself.
 std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, char const* const* environment) {
     std::vector<std::string> added;
     for (std::string const& entry : program.start->environment(ProcessNumber{number}).entries()) {
@@ -60,7 +60,7 @@ struct ShownProbe {
     std::string target;
 };
 
-/// What the agent asks of one process. It is part of no command line.
+/// The probes that the agent makes for one process; no command line shows them.
 std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t number) {
     std::vector<ShownProbe> probes;
     auto const add = [&](Helper which, std::string_view name) {
@@ -80,7 +80,7 @@ struct ShownFile {
     std::string path;
 };
 
-/// The files of one process that an Argument names.
+/// The files of one process whose names are Arguments.
 std::vector<ShownFile> argument_files(ProgramPlan const& program, std::uint32_t number) {
     std::vector<ShownFile> files;
     auto const add = [&](std::string_view stream, auto const& settings) {
@@ -108,7 +108,7 @@ CheckResult failed(CheckOptions const& options, std::vector<std::string> const& 
     return result;
 }
 
-/// What would run of one program; with runServers false, what would run without it.
+/// The processes of one program that would run; where runServers is false, those that would run if it were true.
 struct Selection {
     ProgramPlan const& program;
     std::uint32_t first;
@@ -173,7 +173,7 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
     return out.close(']').close('}').text() + "\n";
 }
 
-/// How many processes a program is configured to have, whether it is to run them or not.
+/// How many processes a program is configured to have, whether or not it is to run them.
 std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, SourceOptions const& options) {
     if (accepted.configuration.has_programs) return program.settings.count.value_or(1);
     return accepted.configuration.count.value_or(options.server_count);

@@ -27,8 +27,8 @@ namespace triton::launcher {
 
 namespace {
 
-// They speak of the launcher's own start, by systemd or a socket activator. A child that believed them would answer for
-// us or take descriptors that it does not have.
+// These variables are about the launcher's own start, by systemd or a socket activator. A child that believed them
+// would answer for us, or take descriptors that it does not have.
 constexpr std::array<std::string_view, 9> own_variables{"NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",
                                                         "LISTEN_PID",     "LISTEN_FDS",    "LISTEN_FDNAMES",
                                                         "LISTEN_PIDFDID", "FDSTORE",       "TRITON_LAUNCH_STATE_FD"};
@@ -56,7 +56,7 @@ std::vector<std::string> inherited_environment(char const* const* environment,
     return entries;
 }
 
-/// What is wrong with a binary; nothing when it can be executed.
+/// What is wrong with a binary; nothing if it can be executed.
 std::optional<std::string> check_binary(std::string const& path) {
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) return "binary " + path + ": " + errno_text(errno);
@@ -67,7 +67,7 @@ std::optional<std::string> check_binary(std::string const& path) {
     return std::nullopt;
 }
 
-/// Whether something is wrong there already: at that place, inside it, or with what it is part of.
+/// Whether a problem is known already: at that place, inside it, or with something that contains it.
 bool is_known(json::Problems const& problems, std::string_view where) {
     return std::ranges::any_of(problems, [where](json::Problem const& problem) {
         return problem.where.starts_with(where) || where.starts_with(problem.where);
@@ -79,7 +79,7 @@ bool exists(std::string const& path) {
     return ::stat(path.c_str(), &status) == 0;
 }
 
-/// The binary that the version means. Problems go to `rejected`, `prefix` before them.
+/// The path of the version's binary. Problems go to `rejected`, with `prefix` before them.
 std::string find_binary(SourceOptions const& options, std::string const& version, BinaryCheck check, Rejected& rejected,
                         std::string const& prefix = {}) {
     if (!options.missing_version.empty() && check == BinaryCheck::required) {
@@ -126,7 +126,8 @@ std::vector<config::EnvironmentVariable> parse_environment_file(std::string cons
         return {};
     }
     config::EnvironmentFile file = config::parse_environment_file(*text, limits);
-    // A line of another form is skipped, as fdb-kubernetes-monitor does; without a line it is the file.
+    // A line of another form is skipped with a warning, as fdb-kubernetes-monitor does. A problem without a line is
+    // about the file, and an error.
     for (json::Problem const& problem : file.problems)
         (problem.where.empty() ? rejected.errors : rejected.warnings).push_back(path + ": " + problem.text());
     return std::move(file.values);
@@ -137,15 +138,15 @@ constexpr std::size_t most_environment_files = 1 << 20;  // of all programs, tog
 static_assert(config::most_health_checks == most_checks, "each check of a program has its helper");
 constexpr Duration time_to_read = std::chrono::seconds(1);
 constexpr std::string_view zone_directory = "/usr/share/zoneinfo";
-// An agent that cannot look at lines says so at once, and not better a moment later.
+// An agent that cannot look at lines says so at once, and would say the same a moment later.
 constexpr Duration between_log_watches = std::chrono::minutes(1);
-// For a program to go into the background, where nothing else is said: what systemd gives it (TimeoutStartSec=).
+// How long a program may take to go into the background by default: what systemd allows (TimeoutStartSec=).
 constexpr Duration time_to_fork = std::chrono::seconds(90);
 constexpr std::size_t most_numbered_files = 2048;  // of all programs; PID 1 opens each in 10 microseconds or so
 constexpr std::size_t most_environments_of_each = 16 << 20;  // bytes, of all programs
 constexpr std::uint64_t most_rendered_bytes = 16 << 20;      // 65,535 ordinary addresses or URLs, several times
 
-/// What a load may cost that PID 1 makes without a helper. Whoever writes the document controls how many programs,
+/// The limits of a load that PID 1 makes without a helper. The author of the document controls how many programs,
 /// filters, trials and targets there are.
 struct LoadBounds {
     std::size_t document;      // bytes
@@ -157,10 +158,10 @@ struct LoadBounds {
 };
 // The worst document takes about 50 ms: 16 KiB of JSON are parsed in less than one.
 constexpr LoadBounds small_bounds{16 << 10, 64 << 10, 8, 256 << 10, 256 << 10, 2000};
-// The first configuration keeps nobody waiting but who stops the container meanwhile: a few tenths of a second.
+// The first load keeps only somebody waiting who stops the container meanwhile: for a few tenths of a second.
 constexpr LoadBounds first_bounds{256 << 10, 64 << 10, 8, 8 << 20, 1 << 20, 20'000};
 
-/// Null: there are none.
+/// The bounds of a load; null: it has none.
 LoadBounds const* bounds_of(LoadKind kind) {
     switch (kind) {
         case LoadKind::small: return &small_bounds;
@@ -172,16 +173,16 @@ LoadBounds const* bounds_of(LoadKind kind) {
     return nullptr;
 }
 
-/// Keeps as many as anybody reads, and counts the rest.
+/// Keeps as many errors as anybody reads, and counts the rest.
 void shorten(std::vector<std::string>& errors) {
     std::size_t const most = json::Limits{}.problems;
-    if (errors.size() <= most + 1) return;  // the last one may be such a count itself
+    if (errors.size() <= most + 1) return;  // the last one may already be such a count
     std::string rest = "and " + std::to_string(errors.size() - most) + " more";
     errors.resize(most);
     errors.push_back(std::move(rest));
 }
 
-/// What turns one program of a document into a plan.
+/// Turns the programs of a document into plans.
 class Planner {
 public:
     Planner(SourceOptions const& options, config::ProcessConfiguration const& configuration,
@@ -203,21 +204,21 @@ public:
         memory_.is_tried = kind_ == LoadKind::follow || kind_ == LoadKind::again;
     }
 
-    /// What has been found out, for LoadKind::follow.
+    /// Records what has been found out, for LoadKind::follow.
     void record(Findings& findings);
 
-    /// Both return null when something is wrong; that is in `rejected` then.
+    /// Both return null when something is wrong; `rejected` has the error then.
     std::shared_ptr<ProgramPlan const> unnamed();
-    /// What the program says becomes a part of its plan.
+    /// Moves what the program says into its plan.
     std::shared_ptr<ProgramPlan const> named(config::Program& program);
-    /// After all programs.
+    /// To be called after all programs.
     void check_patterns();
 
 private:
     using Entries = std::vector<std::string>;  // NAME=value
     struct Environment {
-        std::shared_ptr<Entries const> fixed;                      // most programs have what we have, and share it
-        std::vector<std::shared_ptr<Entries const>> of_each = {};  // in place of it, of process 1, 2 and so on
+        std::shared_ptr<Entries const> fixed;                      // most programs share our environment
+        std::vector<std::shared_ptr<Entries const>> of_each = {};  // instead of it: for process 1, 2 and so on
         std::vector<process::CommandTemplate> numbered = {};
         std::optional<process::CommandTemplate> directory = {};  // when each process has its own
     };
@@ -274,13 +275,13 @@ private:
     config::Variables const& variables_;
     std::shared_ptr<Entries const> inherited_;
     std::vector<process::SharedEnvironment> environments_;  // the one used last comes first
-    std::vector<process::SharedAttributes> attributes_;     // so do they
+    std::vector<process::SharedAttributes> attributes_;     // likewise
     BinaryCheck check_;
     config::Draft const& draft_;
     LoadKind kind_;
     LoadBounds const* bounds_;
     Findings* findings_;
-    std::vector<std::string> commands_;  // that were found
+    std::vector<std::string> commands_;  // those that were found
     /// Each search is made once for a load: by word, PATH, root directory and working directory.
     std::map<std::array<std::string, 4>, Result<std::string>> searches_;
     std::set<std::string> readers_;  // of the output of others, by their names
@@ -292,7 +293,7 @@ private:
     std::map<std::string, std::shared_ptr<config::TimeZone const>> zones_;
     Rejected& rejected_;
     process::LoadMemory memory_;
-    std::uint64_t rendered_ = most_rendered_bytes;  // that may still be, to check what probes ask
+    std::uint64_t rendered_ = most_rendered_bytes;  // how much more may be rendered to check the requests of probes
     std::vector<PatternToCheck> patterns_;
 };
 
@@ -361,7 +362,7 @@ bool is_environment_of_each(config::Program const& program) {
                                [](auto const& file) { return depends_on_number(file.path); });
 }
 
-/// An absolute path of one process.
+/// The absolute path that an argument gives to one process.
 std::optional<std::string> Planner::path_of(config::Argument const& argument, json::Where const& at,
                                             ProcessNumber number, std::uint32_t count) {
     auto const made = checked(config::substitute(argument, at, variables_, count));
@@ -372,8 +373,8 @@ std::optional<std::string> Planner::path_of(config::Argument const& argument, js
     return std::nullopt;
 }
 
-/// Absolute paths of all processes. Their length is longest at one of the ends, and what they begin with is a slash for
-/// all of them or for none.
+/// The absolute paths of all processes. The longest one is at either end of the numbers, and either all of them begin
+/// with a slash or none does.
 std::optional<process::CommandTemplate> Planner::paths_of(config::Argument const& argument, json::Where const& at,
                                                           std::uint32_t count) {
     auto made = checked(config::substitute(argument, at, variables_, count));
@@ -392,7 +393,7 @@ std::optional<process::CommandTemplate> Planner::paths_of(config::Argument const
     return std::nullopt;
 }
 
-/// What the files of variables say, over what is there.
+/// Adds the variables of files; they replace those of the same name.
 void Planner::add_files(config::Program const& program, json::Where const& at, ProcessNumber number,
                         std::uint32_t count, std::vector<std::string>& entries) {
     json::Where const key_at{&at, "environmentFile"};
@@ -401,7 +402,7 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
         json::Where const file_at{&key_at, i};
         auto const path = path_of(source.path, file_at, number, count);
         if (!path) continue;
-        rejected_.missing_binaries.push_back(*path);  // its change is one of the configuration
+        rejected_.missing_binaries.push_back(*path);  // when it changes, the configuration has changed
         if (check_ == BinaryCheck::skipped) continue;
         auto const text = read_file(*path, std::min<std::size_t>(most_environment_file, environment_room_));
         if (!text) {
@@ -423,7 +424,8 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
     }
 }
 
-/// A program that draws asks for the name of its terminal; any that somebody attaches from understands this one.
+/// Sets TERM: a program that draws needs the name of its terminal, and this one is understood wherever somebody
+/// attaches from.
 void add_terminal_type(config::Program const& program, std::vector<std::string>& entries) {
     auto const is_term = [](std::string_view name) { return name == "TERM"; };
     bool const is_set =
@@ -432,7 +434,7 @@ void add_terminal_type(config::Program const& program, std::vector<std::string>&
     if (!is_set) entries.emplace_back("TERM=xterm");
 }
 
-/// Of one process, without what is made for each of them at its start.
+/// The environment of one process, without the variables that are made anew for each start.
 std::shared_ptr<Planner::Entries const> Planner::entries_of(config::Program const& program, json::Where const& at,
                                                             Entries const& configured, ProcessNumber number,
                                                             std::uint32_t count) {
@@ -447,7 +449,7 @@ std::shared_ptr<Planner::Entries const> Planner::entries_of(config::Program cons
     return std::make_shared<Entries const>(std::move(entries));
 }
 
-/// Files by number make whole environments by number. The first that is wrong speaks for the others.
+/// Numbered files make one whole environment for each number. Only the first error is told; the others would repeat it.
 void Planner::add_entries_of_each(config::Program const& program, json::Where const& at, Entries const& configured,
                                   std::uint32_t count, Environment& all) {
     json::Where const file_at{&at, "environmentFile"};
@@ -471,7 +473,7 @@ void Planner::add_entries_of_each(config::Program const& program, json::Where co
     }
 }
 
-/// Null when all processes have the same one.
+/// The working directory by number; nothing when all processes share one.
 std::optional<process::CommandTemplate> Planner::directory(config::Program const& program, json::Where const& at,
                                                            std::uint32_t count) {
     auto const& argument = program.working_directory_argument;
@@ -507,7 +509,7 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     return all;
 }
 
-/// Most programs have the same value: it is kept once. `latest`: the one used last comes first.
+/// Returns a shared copy of the value, since most programs have the same one. `latest` is ordered by last use.
 template <class Shared, class Value>
 Shared kept_once(std::vector<Shared>& latest, Value const& value, Value const& (Shared::*value_of)() const) {
     constexpr std::size_t most = 4;
@@ -529,7 +531,7 @@ process::SharedAttributes Planner::shared(process::Attributes const& attributes)
     return kept_once(attributes_, attributes, &process::SharedAttributes::all);
 }
 
-/// Whether a load with bounds has done as much as it may, one more program with its copy of the environment included.
+/// Whether a load with bounds has reached them, with one more program and its copy of the environment counted.
 bool Planner::is_too_much() {
     if (!bounds_) return false;
     for (std::string const& entry : *inherited_)
@@ -539,7 +541,7 @@ bool Planner::is_too_much() {
     return rejected_.is_too_much;
 }
 
-/// Whether a load with bounds would look for commands in more places than it may.
+/// Whether a load with bounds would search for commands in too many places.
 bool Planner::is_search_too_long(std::string_view path) {
     if (!bounds_) return false;
     looks_ += 1 + static_cast<std::size_t>(std::ranges::count(path, ':'));
@@ -555,7 +557,7 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
-    std::string path;  // that matters
+    std::string path;  // the PATH that counts
     if (word.find('/') == std::string::npos) {
         auto const entry =
             std::ranges::find_if(environment, [](std::string const& text) { return text.starts_with("PATH="); });
@@ -571,7 +573,7 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
     return search->second;
 }
 
-/// What another process has checked for all processes is not checked again.
+/// What is wrong with a probe. A check that another process has made for all processes is not repeated.
 std::optional<std::string> Planner::fault_of(NetworkProbe const& probe, bool is_numbered) {
     if (memory_.is_tried) return std::nullopt;
     std::size_t const of_one = probe.target.buffer_size() + (probe.headers ? probe.headers->buffer_size() : 0);
@@ -590,7 +592,7 @@ void Planner::record(Findings& findings) {
         findings.filters.push_back(filter.code());
 }
 
-/// Problems go to `rejected`; a program that is not there yet is worth watching.
+/// Finds a command's program. Problems go to `rejected`; one that is missing is watched for.
 std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
                                   process::Attributes const& attributes) {
     Entries with_numbered;
@@ -602,7 +604,7 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
     auto found = find_program(word, environment.numbered.empty() ? *environment.fixed : with_numbered, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
-    // Nothing is found in a root directory that is not there, which is told where it is named.
+    // A missing root directory is told where it is named; nothing can be found in it.
     if (files::open_confined(attributes.root_directory, "/", O_PATH | O_DIRECTORY | O_CLOEXEC))
         add(at, found.error().text());
     if (word.starts_with('/')) rejected_.missing_binaries.push_back(attributes.root_directory + word);
@@ -640,7 +642,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
                                                       shared(attributes), word);
 }
 
-/// A helper has its program's identity and sandbox, and knows whose it is.
+/// A helper has its program's identity and sandbox, and gets the program's name.
 HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                            config::Program const& program, Environment environment, process::Attributes attributes,
                            std::uint32_t count) {
@@ -670,7 +672,7 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
                                    std::uint32_t count) {
     bool const is_url = kind == config::ProbeKind::http;
     auto const& target = is_url ? probe.url : probe.address;
-    if (!target) return {};  // something is wrong with it, and that is known
+    if (!target) return {};  // what is wrong with it has been told
     json::Where const target_at{&at, is_url ? "url" : "address"};
     auto made = checked(config::substitute(*target, target_at, variables_, count));
     if (!made) return {};
@@ -684,9 +686,9 @@ HelperPlan Planner::network_helper(config::ProbeKind kind, Probe const& probe, j
             .timeout = std::chrono::duration_cast<milliseconds>(probe.timeout)};
 }
 
-/// Without a limit of time: the start has its own.
+/// A probe for a line of the log. It has no time limit of its own: the start has one.
 HelperPlan Planner::log_helper(config::Readiness const& readiness, json::Where const& at, std::uint32_t count) {
-    if (!readiness.pattern) return {};  // something is wrong with it, and that is known
+    if (!readiness.pattern) return {};  // what is wrong with it has been told
     json::Where const pattern_at{&at, "pattern"};
     auto made = checked(config::substitute(*readiness.pattern, pattern_at, variables_, count));
     if (!made) return {};
@@ -695,18 +697,18 @@ HelperPlan Planner::log_helper(config::Readiness const& readiness, json::Where c
     if (auto fault = fault_of(log, is_numbered)) {
         add(pattern_at, std::move(*fault));
     } else if (!memory_.is_tried) {
-        // Numbers are digits, whichever they are; what they could break is the count of a repetition.
+        // All numbers are digits, so the only thing that they could break is the count of a repetition.
         for (std::uint32_t const number : {1U, is_numbered ? std::max(count, 1U) : 1U}) {
             PatternToCheck one{pattern_at.text(), log.target.arguments(ProcessNumber{number}).front()};
             if (patterns_.empty() || patterns_.back() != one) patterns_.push_back(std::move(one));
         }
         bool const is_quick = kind_ == LoadKind::small || kind_ == LoadKind::first;
-        if (is_quick && !options_.agent_path.empty()) rejected_.is_too_much = true;  // another program is to be asked
+        if (is_quick && !options_.agent_path.empty()) rejected_.is_too_much = true;  // needs another program's answer
     }
     return {.start = {}, .network = std::make_shared<NetworkProbe const>(std::move(log)), .timeout = {}};
 }
 
-/// An agent that cannot be asked could not look at lines, either. Only on another machine that means nothing.
+/// If the agent cannot be asked, it could not look at lines either: an error, unless another machine is meant.
 void Planner::check_patterns() {
     if (patterns_.empty() || rejected_.is_too_much || options_.agent_path.empty()) return;
     auto faults = faults_of_patterns(options_.agent_path, patterns_);
@@ -728,7 +730,7 @@ void Planner::add_headers(config::Headers const& headers, json::Where const& at,
     if (auto fault = headers_fault(probe, is_numbered, rendered_)) add(at, std::move(*fault));
 }
 
-/// Which files are watched for a program.
+/// Adds the files that are watched for a program.
 void Planner::add_files(config::Program const& program, json::Where const& at, ProgramPlan& plan) {
     if (!program.files) return;
     json::Where const files_at{&at, "files"};
@@ -739,7 +741,7 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
     }
 }
 
-/// What an Argument that stands for a path becomes, when it is one for every process.
+/// Settles the path that an argument stands for, if all processes share it.
 template <class Stream>
 void Planner::settle_file(Stream& stream, json::Where const& at, std::uint32_t count) {
     if (!stream.file_argument) return;
@@ -865,7 +867,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     return policy;
 }
 
-/// Each zone is read once for a load.
+/// Reads each zone once for a load.
 std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& name, json::Where const& at) {
     if (auto const known = zones_.find(name); known != zones_.end()) return known->second;
     if (name == "UTC" || check_ == BinaryCheck::skipped) return nullptr;
@@ -894,7 +896,8 @@ std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& na
 
 process::Attributes Planner::attributes(config::Program const& program, json::Where const& at,
                                         std::optional<process::CommandTemplate> const& directory) {
-    // The document is refused already, with as much as anybody reads: a thousand programs may explain as much again.
+    // The document is refused already, with as many errors as anybody reads: a thousand programs might add as many
+    // again.
     if (rejected_.errors.size() >= json::Limits{}.problems) return {};
     config::Program const* settings = &program;
     config::Program with_directory;
@@ -913,7 +916,7 @@ process::Attributes Planner::attributes(config::Program const& program, json::Wh
         check_ == BinaryCheck::required ? process::MachineCheck::required : process::MachineCheck::skipped, memory_);
     if (!resolved) {
         add(resolved.error());
-        // Where its command is looked for all the same.
+        // The command is searched for there all the same.
         return {.root_directory = program.root_directory.value_or(""),
                 .working_directory = settings->working_directory.value_or("")};
     }
@@ -936,7 +939,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
     settle_files(program, at, count);
     plan->policy = policy(program);
     plan->is_reader = readers_.contains(program.name);
-    // When all that write to it have ended it reads what they have left, and its end by that is not waited for longer.
+    // When all its writers have ended, a reader reads the rest and then ends by itself. It is given this long for that.
     if (plan->is_reader && plan->policy.drain == Duration{}) plan->policy.drain = time_to_read;
     Environment variables = environment(program, at, count);
     variables.directory = directory(program, at, count);
@@ -988,7 +991,7 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
     return plan;
 }
 
-/// The values of the file, and those that have no line in it.
+/// The values of the file, with those added that have no line in it.
 std::vector<config::EnvironmentVariable> with_variables(
     std::vector<config::EnvironmentVariable> values,
     std::vector<std::pair<std::string, std::string>> const& variables) {
@@ -999,7 +1002,7 @@ std::vector<config::EnvironmentVariable> with_variables(
     return values;
 }
 
-/// The container's own command, as one more program.
+/// Adds the container's own command as one more program.
 void add_command(std::vector<std::string> const& command, config::ProcessConfiguration& configuration,
                  Rejected& rejected) {
     if (!configuration.has_programs) {
@@ -1030,8 +1033,8 @@ std::string directory_of(std::string_view path) {
     return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
 
-/// The files of all programs, where at least one has a name by the number: a file has one writer, and there are not
-/// more of them than PID 1 opens in a round.
+/// Checks the output files of all programs if at least one has a number in its name: each file has one writer, and
+/// there are at most as many as PID 1 can open in a round.
 class OutputFiles {
 public:
     explicit OutputFiles(Rejected& rejected) : rejected_(rejected) {}
@@ -1064,7 +1067,7 @@ private:
         }
     }
 
-    /// Returns whether the next one is worth a look.
+    /// Returns whether to go on with the next number.
     bool add(std::string path, Writer const& writer) {
         auto const [owner, is_new] = writers_.try_emplace(std::move(path), writer);
         if (is_new) {
@@ -1075,7 +1078,7 @@ private:
         }
         Writer const& other = owner->second;
         if (other.is_same(writer)) return true;
-        if (!other.is_numbered && !writer.is_numbered) return true;  // known without a look at numbers
+        if (!other.is_numbered && !writer.is_numbered) return true;  // config has checked these
         rejected_.errors.push_back(writer.place() + ": " + json::shown(owner->first) + " is also the file of " +
                                    other.place());
         return false;
@@ -1086,7 +1089,8 @@ private:
     std::size_t numbered_ = 0;
 };
 
-/// A variable that is used in several ways is told as it is: from that all of them can be made again.
+/// The variables that the document uses. One that is used in several ways is listed unchanged, since all of them can be
+/// derived from that.
 std::vector<std::pair<std::string, std::string>> used_environment(Accepted const& accepted,
                                                                   config::Variables const& variables) {
     std::map<std::string, std::string> environment;
@@ -1100,7 +1104,7 @@ std::vector<std::pair<std::string, std::string>> used_environment(Accepted const
     return {environment.begin(), environment.end()};
 }
 
-/// Of the text as it is now: what was parsed before may be of another one.
+/// The draft of the text as it is now; the one parsed earlier may be of another text.
 config::Draft draft_of(std::vector<config::Layer> const& document, SourceOptions const& options) {
     ReadAhead ahead;
     if (options.read_ahead) ahead = std::exchange(*options.read_ahead, {});
@@ -1205,7 +1209,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     add_texts(rejected.warnings, draft.warnings);
     if (!draft.is_object) return std::unexpected(std::move(rejected));
 
-    // With problems too: the rest of what is wrong is worth to be told at once.
+    // Goes on despite problems, so that all errors are told at once.
     config::ProcessConfiguration& configuration = draft.configuration;
     if (!options.command.empty()) add_command(options.command, configuration, rejected);
     config::Variables const variables(with_variables(values, options.variables), environment);

@@ -92,7 +92,7 @@ struct ReadAhead {
     std::vector<config::Layer> document;
     std::optional<config::Draft> draft;
 };
-/// Without a draft when there is no document.
+/// Has no draft when there is no document.
 ReadAhead read_ahead(Result<std::vector<config::Layer>> document);
 
 /// Whether a binary is chosen by its version, so that the container's own has to be known. Not as long as that is open:

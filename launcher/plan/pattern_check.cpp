@@ -28,7 +28,7 @@ struct Answer {
     std::string text;
 };
 
-/// Between fork and execve: nothing but system calls.
+/// Runs between fork and execve, hence makes only system calls.
 [[noreturn]] void become(char const* path, char* const* arguments, int out) noexcept {
     (void)::dup2(out, STDOUT_FILENO);
     (void)::alarm(seconds_to_answer);
@@ -67,7 +67,8 @@ Result<Answer> ask(std::string const& agent_path, std::span<PatternToCheck const
     return answer;
 }
 
-/// "3:missing ): (" for each that is none, and "checked 7" at the end. Returns whether that is what it is.
+/// Reads the agent's answer: "3:missing ): (" for each faulty pattern, and "checked 7" at the end. Returns whether the
+/// answer has this form.
 bool take_faults(std::string_view text, std::span<PatternToCheck const> patterns, std::vector<std::string>& faults) {
     while (!text.empty()) {
         std::size_t const end = std::min(text.find('\n'), text.size());

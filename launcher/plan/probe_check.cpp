@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t longest_field = 8192;
 
-/// Of NAME=VALUE, as a field of a request. RFC 9110, 5.5; what is not ASCII is left to the server.
+/// What is wrong with NAME=VALUE as a header field. RFC 9110, 5.5; what is not ASCII is left to the server.
 std::optional<std::string> field_fault(std::string_view field) {
     std::size_t const equals = field.find('=');
     auto const name = std::string(field.substr(0, equals));
@@ -26,7 +26,8 @@ std::optional<std::string> field_fault(std::string_view field) {
     return std::nullopt;
 }
 
-/// Calls `check` with the buffers of each number, as far as the budget goes: then the first ones and the last ones.
+/// Calls `check` with the buffers of each number, as far as the budget goes. Beyond it only the first and last numbers
+/// are checked.
 template <class Check>
 std::optional<std::string> for_each_number(process::CommandTemplate const& made, bool is_numbered, std::size_t words,
                                            std::uint64_t& budget, Check check) {

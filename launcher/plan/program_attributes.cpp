@@ -9,7 +9,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// The readiness descriptor may not stand where a socket goes.
+/// Checks that the readiness descriptor does not have a socket's number.
 void check_ready_target(config::Program const& program, json::Where const& at, json::Problems& problems) {
     if (!program.readiness || program.readiness->type != config::ReadinessType::fd || program.sockets.empty()) return;
     int const last = 2 + static_cast<int>(program.sockets.size());

@@ -13,7 +13,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// Processor time of this process.
+/// The processor time that this process has used.
 Duration time_used() {
     timespec now{};
     (void)::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -47,7 +47,7 @@ private:
     std::string text_;
 };
 
-/// What is not there is empty, and makes the whole unreadable.
+/// Reads blocks. A missing block is read as empty, and makes the whole unreadable.
 class Reader {
 public:
     explicit Reader(std::string_view text) : rest_(text) {}
@@ -59,7 +59,7 @@ public:
         return value;
     }
     std::string_view block() { return take(number()); }
-    /// A list has at most as many blocks as it has bytes for their lengths.
+    /// No list can have more blocks than bytes are left for their lengths.
     std::size_t count() {
         std::uint64_t const count = number();
         if (count <= rest_.size() / sizeof count) return count;
@@ -127,7 +127,7 @@ Findings read_findings(Reader& in) {
 
 Verdict judge(SourceTexts const& texts, SourceOptions const& options, char const* const* environment, Duration most) {
     Verdict verdict;
-    // The first result is gone before the second is made: PID 1 has one of them.
+    // The first result is freed before the second is made: PID 1 has only one of them, too.
     if (auto first =
             load_configuration(texts, options, environment, BinaryCheck::required, LoadKind::whole, &verdict.findings);
         !first) {

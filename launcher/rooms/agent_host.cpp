@@ -25,7 +25,7 @@ constexpr milliseconds time_to_stage = std::chrono::minutes(10);
 constexpr std::size_t longest_summary = 64 << 20;
 constexpr Duration time_to_read = std::chrono::seconds(10);  // for the agent, which is told little
 
-/// Opened to be handed on, made when it is missing: what is staged comes there later.
+/// Opens the directory to hand it on, and makes it when it is missing: what is staged goes there later.
 Result<UniqueFd> open_output(std::string const& path) {
     for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1))
         (void)::mkdir(path.substr(0, slash).c_str(), 0755);
@@ -157,7 +157,7 @@ std::optional<ReporterStatus> AgentHost::reporter(bool runs) const {
 
 // Probes over the network.
 
-/// In the order in which they are sent: first the pattern, then the lines.
+/// Sends a pattern first and then its lines.
 void AgentHost::watch_lines(std::uint64_t id, NetworkProbes::Probe const& probe) const {
     if (probe.kind == config::ProbeKind::log && channels_.lines())
         channels_.lines()->begin(output_of(probe.key), id, probe.stream);
@@ -210,8 +210,8 @@ Result<> AgentHost::stage(StagingKind what, std::uint64_t ticket) {
     return {};
 }
 
-/// Its summary goes to a file in memory: it may be long, and nobody has to read while it is written. For --format json
-/// it has our standard output, too, as its standard input.
+/// Starts the agent's staging. Its summary goes to a file in memory: it may be long, and so nobody has to read while it
+/// is written. For --format json the child also gets our standard output, as its standard input.
 Result<pid_t> AgentHost::start_staging(StagingKind what, Staging& staging) {
     std::vector<std::string> words = options_.built_in.stage_once;
     words.insert(words.begin() + 1, std::string(staging_kind_names[static_cast<std::size_t>(what)]));
@@ -225,7 +225,7 @@ Result<pid_t> AgentHost::start_staging(StagingKind what, Staging& staging) {
 
 void AgentHost::staging_ended(Children::Key key, Children::Outcome const& outcome) {
     auto const found = std::ranges::find(stagings_, key, &Staging::key);
-    if (found == stagings_.end()) return;  // of the version before us
+    if (found == stagings_.end()) return;  // it belongs to the version before us
     Staging const staging = std::move(*found);
     stagings_.erase(found);
     if (outcome.how == process::CommandRunner::How::exited && ::lseek(staging.summary.get(), 0, SEEK_SET) == 0) {

@@ -46,11 +46,12 @@ public:
 
     // The program.
 
-    /// Whatever may keep the agent from running, before anything depends on it. Nothing happens when it is there.
+    /// Prepares the agent before anything depends on it. Errors: what keeps it from running. Does nothing a second
+    /// time.
     Result<> prepare();
     /// Null: there is none.
     [[nodiscard]] std::shared_ptr<ProgramPlan const> const& plan() const { return plan_; }
-    /// By the command line, or by this configuration (null: none).
+    /// Whether the command line or this configuration (null: none) asks for the agent.
     [[nodiscard]] bool is_needed(Accepted const* configuration) const;
     /// What it is passed after its listening sockets, in the order of its plan's names.
     void add_descriptors(std::vector<int>& listen) const;

@@ -37,7 +37,7 @@ uid_t user_of(ProgramPlan const& plan) { return plan.start->attributes().identit
 
 TerminalKey terminal_key(OutputKey key) { return {key.program, key.process}; }
 
-/// Where what is captured goes. What a terminal shows is captured in any case: it has to be read.
+/// Where captured output goes. The output of a terminal is captured in any case, because somebody has to read it.
 config::Output captured_output(ProgramPlan const& plan) {
     config::Output output = plan.settings.output;
     if (plan.needs.has_terminal && output.kind == config::OutputKind::inherit)
@@ -138,13 +138,14 @@ void Channels::open() {
                 }});
 }
 
-/// Beside the control socket: that place is ours, and where there is none, names in the file system are not needed.
+/// The directory of the control socket: that place is ours. Without such a socket, names in the file system are not
+/// needed.
 std::string Channels::notify_directory() const {
     std::size_t const slash = options_.control_socket.rfind('/');
     return slash == std::string::npos || slash == 0 ? "" : options_.control_socket.substr(0, slash) + "/notify";
 }
 
-/// Whether the groups can have the limits that are asked of them.
+/// Whether the groups can have the limits that the configuration asks for.
 Result<> Channels::check_groups(Plans const& plans) const {
     for (auto const& plan : plans) {
         if (!plan->settings.cgroup) continue;
@@ -156,7 +157,7 @@ Result<> Channels::check_groups(Plans const& plans) const {
     return {};
 }
 
-/// Whether what programs leave in the background comes to us, and can be told from what others have started.
+/// Whether orphans of programs that go into the background come to us, and can be told from what others have started.
 Result<> Channels::check_pid_files(Plans const& plans) const {
     for (auto const& plan : plans) {
         if (!plan->policy.forks) continue;
@@ -175,7 +176,7 @@ Result<> Channels::check_pid_files(Plans const& plans) const {
     return {};
 }
 
-/// Within one configuration alone: a file may go from one program to another.
+/// Checks one configuration by itself: a file may go from one program to another between two of them.
 Result<> Channels::check_files(Plans const& plans) {
     std::vector<std::pair<std::string_view, std::string_view>> owners;  // of files: names of programs
     for (auto const& plan : plans) {
@@ -211,7 +212,7 @@ Result<> Channels::check_terminals(Plans const& plans) const {
         if (!plan->needs.has_terminal) continue;
         Result<> const found = check_pseudo_terminal();
         if (!found) return fail("programs." + plan->settings.name + ".tty: " + found.error().text());
-        break;  // who gets one gets more
+        break;  // if one can be made, more can
     }
     return {};
 }
@@ -240,7 +241,7 @@ Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& id
 void Channels::restore_output(ProgramId id) {
     auto const at = static_cast<std::uint32_t>(id);
     if (at < table_.size() && table_[id].is_captured()) {
-        // It was open a moment ago.
+        // Its files were open a moment ago.
         (void)output_->configure(at, table_[id].name, captured_output(*table_[id].plan), table_[id].plan->policy.count);
     } else {
         output_->forget(at);
@@ -265,13 +266,14 @@ void Channels::apply_limits(ProgramTable::Entry& program) {
 
 // For each process.
 
-/// Errors: "cannot open /dev/null: ..". What is to go nowhere never goes to our own output instead.
+/// Opens the null device. What is to go nowhere never goes to our own output instead. Errors: "cannot open /dev/null:
+/// ..".
 Result<int> Channels::null_device() {
     if (!null_device_) null_device_ = TRY(sys_.open_null_device());
     return null_device_.get();
 }
 
-/// An input that is at its end: where there is no null device, a pipe without a writer.
+/// Returns an input that is at its end: where there is no null device, a pipe without a writer.
 Result<int> Channels::empty_input() {
     if (auto const device = null_device()) return *device;
     if (!ended_pipe_) {
@@ -283,7 +285,7 @@ Result<int> Channels::empty_input() {
     return ended_pipe_.get();
 }
 
-/// A file that a process reads as its standard input. Nobody is waited for: a FIFO without a writer would keep us.
+/// Opens a file as a standard input, without waiting for anybody: a FIFO without a writer would keep us.
 Result<UniqueFd> Channels::open_input(std::string const& path, std::string const& root_directory) {
     UniqueFd input = TRY(files::open_confined(root_directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
     struct stat status{};
@@ -294,7 +296,7 @@ Result<UniqueFd> Channels::open_input(std::string const& path, std::string const
     return input;
 }
 
-/// The pipes belong to the process's user, who could not open /dev/stdout otherwise: that looks at the pipe's owner.
+/// Gives the pipes to the process's user, who could not open /dev/stdout otherwise: that looks at the pipe's owner.
 void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan) {
     process::Identity const& identity = plan.start->attributes().identity;
     if (!identity.user && !identity.group) return;
@@ -305,7 +307,7 @@ void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan co
     if (ends.err >= 0 && ends.err != ends.out) (void)::fchown(ends.err, user, group);
 }
 
-/// As the write ends of its pipes; -1 for a standard error that is where the launcher's is.
+/// The write ends of a process's pipes; -1 for a standard error that goes where the launcher's does.
 Result<OutputCapture::WriteEnds> Channels::captured_ends(ProcessId id, ProgramPlan const& plan) {
     auto ends = TRY(output_->write_ends(output_key(id)));
     if (plan.start) give_to_user(ends, plan);
@@ -313,7 +315,7 @@ Result<OutputCapture::WriteEnds> Channels::captured_ends(ProcessId id, ProgramPl
     return ends;
 }
 
-/// The design's form takes the short way: nothing is handed on.
+/// Prepares what a start hands on; a program of the design's form needs none of it.
 std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessId id) {
     ProgramTable::Entry& program = table_[id.program];
     ProgramPlan const& plan = *program.plan;
@@ -375,7 +377,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
     return hands;
 }
 
-/// A fresh one for each start: what the process before has made of its own is not for the next one.
+/// Opens a new terminal for each start: changes that the process before has made to its own must not remain.
 Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files) {
     config::Tty const size = plan.settings.tty.value_or(config::Tty{});
     uid_t const owner = plan.start ? user_of(plan) : ::geteuid();
@@ -386,7 +388,7 @@ Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process:
     return {};
 }
 
-/// Its output goes to another program.
+/// Gives the process a pipe to another program as its output.
 Result<> Channels::add_link(ProgramPlan const& plan, process::StartFiles& files) {
     auto const ends = TRY(links_.ends(plan.needs.output_to));
     files.out = ends.write;
@@ -437,7 +439,7 @@ Result<UniqueFd> Channels::prepare_group(ProcessId id, ProgramTable::Entry& prog
 Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     process::StartFiles files;
     files.in = TRY(empty_input());
-    // A probe runs all the time, and what it says of itself is in its exit code.
+    // a probe runs again and again, and its exit code says all there is
     if (is_probe) files.out = files.err = TRY(null_device());
     if (!is_probe && table_[id.program].is_captured()) {
         auto const ends = TRY(captured_ends(id, *table_[id.program].plan));
@@ -595,7 +597,7 @@ void Channels::tell_output(std::uint32_t program, LogChunk const& chunk) {
     });
 }
 
-/// Whether that process may speak for this one. Source: systemd.service(5), NotifyAccess=.
+/// Whether the sender may speak for this process. Source: systemd.service(5), NotifyAccess=.
 bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     ProcessId const id = process_of(key);
     if (key.program >= table_.size() || !table_[id.program].plan) return false;
@@ -611,8 +613,8 @@ bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
     if (mine && mine->cgroup && mine->cgroup->contains(sender.pid)) return true;
     pid_t const group = sys_.group_of(sender.pid);
-    // Gone already, as what a script runs to speak for it may be. Only its user is known of it, so that no other
-    // program may have that user: it could speak for this one.
+    // The sender is gone already, as a script's helper that speaks for it may be. Only its user is still known, so no
+    // other program may have that user: it could speak for this one.
     if (group < 0) return plan.start && sender.user == user_of(plan) && is_only_program_of(id.program, sender.user);
     return group == static_cast<pid_t>(*pid);
 }
@@ -668,7 +670,7 @@ void Channels::capture_again(ProgramId id) {
     (void)output_->configure(at, program.name, plain);  // opens nothing
 }
 
-/// A process goes on with its terminal when its configuration has none any more: without a reader it would be hung up.
+/// Keeps reading a terminal that the configuration no longer has: without a reader the process would be hung up.
 void Channels::keep_reading(std::uint32_t program) {
     if (program >= table_.size() || table_[ProgramId{program}].is_captured()) return;
     (void)output_->configure(program, table_[ProgramId{program}].name,
@@ -692,7 +694,7 @@ void Channels::restore(UpgradeState& state) {
     for (OutputState::Pipe const& pipe : state.output.pipes)
         if (pipe.is_terminal) keep_reading(pipe.key.program);
     if (output_) output_->import_state(std::move(state.output));
-    if (notify_) (void)notify_->import_state(std::move(state.notify));  // what cannot be watched is deaf, and kept
+    if (notify_) (void)notify_->import_state(std::move(state.notify));  // one that cannot be watched is kept, but deaf
 }
 
 }  // namespace triton::launcher

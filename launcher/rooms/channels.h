@@ -85,7 +85,7 @@ public:
     void close(ProcessId id);
     /// The program no longer exists.
     void forget(ProgramId id);
-    /// In the container's end: whose writers have all ended finds the end of its input.
+    /// Called when the container ends: a program whose writers have all ended finds the end of its input.
     void end_inputs();
 
     // For who wants to sit at a terminal.

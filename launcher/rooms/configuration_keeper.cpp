@@ -13,10 +13,10 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr Duration time_for_labels = std::chrono::seconds(15);
-constexpr Duration time_to_reap = milliseconds(50);              // a helper that was killed, before there is another
+constexpr Duration time_to_reap = milliseconds(50);              // a killed helper, before another one starts
 constexpr Duration time_to_try_again = std::chrono::seconds(1);  // a helper that could not be started
 
-/// nullopt: it takes longer than PID 1 has for a load of that kind.
+/// Loads a configuration if PID 1 has the time for it; nullopt: a load of that kind would take too long.
 std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, SourceTexts const& texts,
                                                                SourceOptions const& source,
                                                                char const* const* environment) {
@@ -77,7 +77,7 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
             first.rejected = Rejected{.errors = {activated.error().text()}, .document = document};
     }
     first.may_be_good = first.rejected && may_labels_come(*first.rejected);
-    // What is made of further files is read once more when all of them are watched.
+    // A plan that depends on further files is made once more when all of these are watched.
     if (!first.rejected && active()->missing_binaries.empty()) first_texts_ = std::move(texts);
     return first;
 }
@@ -97,10 +97,10 @@ Result<> ConfigurationKeeper::activate(Accepted loaded) {
 
 Result<> ConfigurationKeeper::activate_again() { return programs_.activate(active(), false); }
 
-/// Returns whether it is done; else a helper judges it.
+/// Returns whether the load is done; otherwise a helper judges the configuration.
 bool ConfigurationKeeper::begin_load() {
     SourceTexts texts = read_source(read(), source_);
-    // Nothing has changed between the start and the moment when it began to be watched.
+    // Nothing has changed between the start and the moment when the watch began.
     if (auto const first = std::exchange(first_texts_, std::nullopt); first && *first == texts) return true;
     auto loaded = load_if_quick(LoadKind::small, texts, source_, environment_);
     if (loaded) {
@@ -108,7 +108,7 @@ bool ConfigurationKeeper::begin_load() {
         return true;
     }
     judge_.begin(std::move(texts));
-    return !judge_.is_busy();  // it cannot be started
+    return !judge_.is_busy();  // busy: the helper could not be started
 }
 
 void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
@@ -135,7 +135,7 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
 }
 
 void ConfigurationKeeper::tell_active() const {
-    if (!options_.built_in.configuration.empty()) return;  // nobody has written it
+    if (!options_.built_in.configuration.empty()) return;  // nobody has written a built-in configuration
     Accepted const& active = *ledger_.active();
     std::string_view const path = options_.configuration_path;
     if (!active.warnings.empty()) {
@@ -169,13 +169,14 @@ void ConfigurationKeeper::tell_active() const {
                 {"path", path}});
 }
 
-/// At a start the labels of the node come later than we do. That they are missing is not a fault of the configuration.
+/// At a start the labels of the node may come later than we do: it is not a fault of the configuration that they are
+/// missing.
 bool ConfigurationKeeper::may_labels_come(Rejected const& rejected) const {
     return rejected.misses_node_label && options_.agent.watches_node && !is_node_known_ &&
            steady_clock::now() < began_ + time_for_labels;
 }
 
-/// Whether nothing is to start yet: the pod may be isolated.
+/// Whether nothing may start yet, because the pod may be isolated.
 bool ConfigurationKeeper::waits_for_pod() const {
     return options_.agent.is_reporting && !is_node_known_ && !active() &&
            steady_clock::now() < began_ + options_.wait_for_pod;
@@ -205,7 +206,7 @@ void ConfigurationKeeper::reject(Rejected rejected) {
     std::string_view const path = options_.configuration_path;
     std::string const what = active() ? "; the running one stays:" : ":";
     std::vector<log::LogField> fields{{"path", path}, {"errors", std::span<std::string const>(ledger_.rejection())}};
-    // A key that nobody knows may be why another one is missing.
+    // A misspelt key may be the reason why another one is missing.
     if (!rejected.warnings.empty()) fields.push_back({"warnings", std::span<std::string const>(rejected.warnings)});
     log_.write(log::LogLevel::error, "configuration-rejected",
                "configuration " + std::string(path) + " rejected" + what, fields);
@@ -222,7 +223,7 @@ void ConfigurationKeeper::know_node(std::vector<std::pair<std::string, std::stri
     if (!std::exchange(is_node_known_, true) && is_waited_for) ask_for_reload();
     if (!have_changed) return;
     source_.variables = variables;
-    first_texts_.reset();  // the same text says something else now
+    first_texts_.reset();  // the same text has another meaning now
     ask_for_reload();
 }
 
@@ -236,7 +237,7 @@ Result<> ConfigurationKeeper::watch_files() {
     return watch_.watch(paths);
 }
 
-/// Watches first and reads then, so that nothing that changes in between is missed.
+/// Watches first and reads afterwards, so that no change in between is missed.
 void ConfigurationKeeper::look_again() {
     watch_.begin_look();
     if (supervisor_.phase() != SupervisorPhase::running) return;
@@ -256,8 +257,8 @@ void ConfigurationKeeper::look_again() {
     if (begin_load()) end_look();
 }
 
-/// Missing binaries and included files add paths to watch, and what they wait for may have come before they were
-/// watched: hence the second load.
+/// Missing binaries and included files add paths to watch. What they wait for may have come before the watch began:
+/// hence the second load.
 void ConfigurationKeeper::end_look() {
     bool const has_more_to_watch =
         (!missing_binaries_.empty() && missing_binaries_ != watched_binaries_) || included_ != watched_includes_;
@@ -290,7 +291,8 @@ Result<> ConfigurationKeeper::outcome() const {
 void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
     auto judged = judge_.ended(outcome);
     if (outcome.how == process::CommandRunner::How::not_started) {
-        // Not a verdict: the one before is still dying, or there are too many processes. begin_load() goes on.
+        // This is not a verdict: the helper before it is still dying, or there are too many processes. begin_load()
+        // goes on.
         log_.write(log::LogLevel::warning, "judge-not-started",
                    "the configuration cannot be checked yet: " + outcome.error.text());
         looks_afterwards_ = true;
@@ -301,7 +303,7 @@ void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
     if (!judged || !is_running)
         return line_.answer_reload(
             fail(ErrorKind::refused, is_running ? "an upgrade came in between" : "the launcher is stopping"));
-    // Judged with other labels of the node: nobody knows what it costs with these.
+    // It was judged with other labels of the node: nobody knows what a load costs with these.
     if (judged->variables != source_.variables)
         looks_afterwards_ = true;
     else

@@ -26,7 +26,7 @@ std::string text_of(process::IdOrName const& id) {
 
 std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
 
-/// Of files by the number the first and the last one.
+/// The file of an output; of numbered files the first and the last one.
 std::string file_text(config::Output const& output, std::uint32_t count) {
     if (output.syslog) return "syslog " + output.syslog->address;
     if (!output.has_file()) return "captured";
@@ -37,7 +37,7 @@ std::string file_text(config::Output const& output, std::uint32_t count) {
     return first + " to " + names.arguments(ProcessNumber{count}).front();
 }
 
-/// Of directories by number the first and the last one.
+/// The working directory; of numbered directories the first and the last one.
 std::string directory_text(process::StartPlan const& start, std::uint32_t count) {
     std::string first = start.working_directory(ProcessNumber{1});
     if (!start.numbered().directory || count <= 1) return first;
@@ -59,7 +59,8 @@ std::string output_text(config::Output const& output, std::uint32_t count) {
     std::unreachable();
 }
 
-/// The group that a name or a number means. Errors: "--control-group: no group \"x\" in /etc/group".
+/// The group that a name or a number means; none when the name is empty. Errors: "--control-group: no group \"x\" in
+/// /etc/group".
 Result<std::optional<gid_t>> control_group(std::string const& name) {
     if (name.empty()) return std::nullopt;
     gid_t number = 0;
@@ -88,10 +89,10 @@ ControlPort::~ControlPort() {
 
 void ControlPort::serve(std::unique_ptr<ControlServer> server) {
     line_.connect(std::move(server));
-    tell_records();  // of what is told in this round, too
+    tell_records();  // including the records of this round
 }
 
-/// What a client has sent may be slow to close: another process waits for it.
+/// Leaves the closing of connections to another process: descriptors that a client has sent may be slow to close.
 varlink::Closer ControlPort::closer() {
     return [this](UniqueFd connection) { rooms_.channels.quarantine().close(std::move(connection)); };
 }
@@ -109,7 +110,7 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
             return ControlServer::create(loop_, std::move(settings), *this);
         }();
         if (opened) return serve(std::move(*opened));
-        // One that was asked for is missed; the default's place is one that many containers do not have.
+        // A socket that was asked for is missed; the directory of the default one does not exist in many containers.
         log_.write(options_.is_control_asked_for ? log::LogLevel::error : log::LogLevel::info, "control-failed",
                    "no control socket: " + opened.error().text(), {{"error", std::string_view(opened.error().text())}});
     }
@@ -134,7 +135,7 @@ void ControlPort::arm() {
     if (line_.server()) timer_.arm(line_.server()->next_deadline());
 }
 
-/// To the socket's clients, as long as somebody wants them.
+/// Sends records to the socket's clients, as long as somebody wants them.
 void ControlPort::tell_records() {
     if (line_.server()->wants_records() == tells_records_) return;
     tells_records_ = !tells_records_;
@@ -272,8 +273,8 @@ namespace {
 
 using Edges = std::vector<std::vector<ProgramId>>;  // by program
 
-/// All that the edges lead to from one program, each behind those that its own edges lead to. A stack of its own: a
-/// document may name a chain as long as its limits allow.
+/// All programs that the edges lead to from one program, each after those that its own edges lead to. The stack is
+/// explicit, because a document may name a chain as long as its limits allow.
 std::vector<ProgramId> reached(Edges const& edges, ProgramId from) {
     struct Step {
         ProgramId program;
@@ -309,7 +310,7 @@ bool has_state(Supervisor const& supervisor, ProgramId id, std::initializer_list
 
 }  // namespace
 
-/// The names of what is reached by `requires`, or against it, through programs in one of these states.
+/// The programs that are reached by `requires`, or against it, through programs in one of these states, by name.
 std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, bool is_forwards,
                                                           std::initializer_list<ProcessState> states) const {
     Edges edges(rooms_.table.size());
@@ -318,7 +319,7 @@ std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, boo
         if (!rooms_.table[id].is_configured) continue;
         ProgramPolicy const& policy = rooms_.supervisor.policy(id);
         for (ProgramId const required : policy.requires_) {
-            // What is bound stops by itself, and so do those that are bound to it.
+            // A bound program stops by itself, and so do those that are bound to it.
             bool const is_bound = std::ranges::find(policy.binds_to, required) != policy.binds_to.end();
             if (!is_forwards && is_bound) continue;
             auto const& [from, to] = is_forwards ? std::pair(id, required) : std::pair(required, id);
@@ -351,7 +352,7 @@ Result<> ControlPort::command(event::Verb verb, ProcessSelection const& which, i
     return {};
 }
 
-/// Why a program is to have no process now; nullopt: it is to have some.
+/// Why no process of a program is to run now; nullopt: some are to run.
 std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) const {
     if (rooms_.supervisor.policy(id).count > 0) return std::nullopt;
     if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing may run";
@@ -404,7 +405,7 @@ bool has_sandbox(config::Program const& program) {
 
 }  // namespace
 
-/// The process that a child is, or is a helper command of: that runs with the same rights.
+/// The process that a child is, or that it is a helper command of: both run with the same rights.
 std::optional<ProcessId> ControlPort::process_of(pid_t pid) const {
     if (auto const id = rooms_.children.find(pid)) return id;
     auto const& commands = rooms_.children.commands();
@@ -413,7 +414,8 @@ std::optional<ProcessId> ControlPort::process_of(pid_t pid) const {
     return process_of_helper(found->key);
 }
 
-/// A process that a configuration has been changed under is judged by the latest: it is the one that can be read.
+/// Judges a process by the latest configuration, even if it was started under an earlier one: only the latest can be
+/// read.
 ProcessOwner ControlPort::owner_of(pid_t pid) const {
     auto const id = process_of(pid);
     if (!id) return ProcessOwner::nobody;
@@ -451,7 +453,7 @@ Result<ControlBackend::KeptLines> ControlPort::output_lines(ProcessSelection con
         OutputLine line;
         std::string text;
     };
-    // Forwards as they are kept, then backwards: 64 kB at most.
+    // Read forwards as they are kept, then shown backwards: 64 kB at most.
     std::vector<Line> lines;
     (void)rooms_.channels.output()->read_log(static_cast<std::uint32_t>(id), 0, [&](LogChunk const& chunk) {
         if (which.number && chunk.process != *which.number) return true;

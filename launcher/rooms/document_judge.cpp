@@ -18,7 +18,8 @@ namespace triton::launcher {
 
 namespace {
 
-// Beyond the limit of its processor time: a trial may wait for a file system, or somebody may have stopped it.
+// Limits the time that passes, besides processor time: a trial may wait for a file system, or somebody may have stopped
+// it.
 constexpr milliseconds time_to_judge{10000};
 
 using How = process::CommandRunner::How;

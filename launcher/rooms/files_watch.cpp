@@ -67,7 +67,7 @@ Result<> FilesWatch::begin_to_watch() {
 void FilesWatch::look() {
     next_look_ = TimePoint::max();
     Result<> const watched = begin_to_watch();
-    last_look_ = steady_clock::now();  // from its end, since it may have taken long
+    last_look_ = steady_clock::now();  // counted from the end of the look, which may have taken long
     if (watched) {
         is_blind_ = false;
         return;
@@ -107,7 +107,7 @@ void FilesWatch::act(Program& program) {
     if (missing != plan.watched_files.end()) {
         log_.write(log::LogLevel::debug, "files-missing", plan.settings.name + " waits for " + *missing,
                    {{"program", std::string_view(plan.settings.name)}, {"path", std::string_view(*missing)}});
-        return;  // its return is a change
+        return;  // it counts as a change when it comes back
     }
     bool const restarts = plan.settings.files->action == config::FilesAction::restart;
     std::string const changed = std::exchange(program.changed, {});

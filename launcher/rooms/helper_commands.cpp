@@ -54,7 +54,8 @@ std::string outcome_text(Children::Outcome const& outcome) {
     std::unreachable();
 }
 
-/// How it ended, or why it is being stopped: the words of systemd.exec(5), $SERVICE_RESULT, where these have one.
+/// How the process ended, or why it is being stopped. Where systemd.exec(5) has a word for it in $SERVICE_RESULT, that
+/// word is used.
 std::string_view result_of(ProcessView const& view, bool was_oom_killed, Helper helper) {
     switch (view.fault) {
         case Fault::none: break;
@@ -101,7 +102,8 @@ void HelperCommands::run(action::RunHelper const& action) {
     });
 }
 
-/// What a hook is told of the process that it is for, beside its program and number, which each of its processes has.
+/// The variables that tell a hook about the process it runs for, besides its program and number, which all its
+/// processes have.
 std::vector<std::string> HelperCommands::variables_of(ProcessId id, Helper helper) const {
     if (is_probe(helper)) return {};
     ProcessView const view = supervisor_.view(id);
@@ -137,7 +139,7 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
-    tell_failure(id, helper, outcome);  // first: it may be the last thing that a stop waits for
+    tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
     if (auto const check = check_of(helper); check && !outcome.is_ok())
         failures_.push_back({id, *check, outcome_text(outcome)});
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
@@ -151,9 +153,9 @@ std::string_view HelperCommands::failure_of(ProcessId id, std::size_t check) con
 
 void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;
-    // A readiness probe fails until it is ready; that of the health is told when it matters.
+    // A readiness probe fails until the process is ready. A failure of a health check is reported when it matters.
     auto const& plan = table_[id.program].plan;
-    // One that waits for a line fails for its pattern alone.
+    // A probe that waits for a line can fail only because of its pattern.
     bool const is_by_line = helper == Helper::readiness && plan && plan->helper(helper).network &&
                             plan->helper(helper).network->kind == config::ProbeKind::log;
     log::LogLevel const level = is_by_line         ? log::LogLevel::error

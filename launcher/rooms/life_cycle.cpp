@@ -40,13 +40,14 @@ Result<> LifeCycle::watch_signals() {
     return {};
 }
 
-/// What a received signal counts as; 0: nothing.
+/// The signal that a received signal counts as; 0: none.
 int LifeCycle::meaning(signalfd_siginfo const& info) const {
     if (info.ssi_signo == SIGXCPU && info.ssi_code == SI_KERNEL) return 0;  // our own limit of processor time
     return info.ssi_signo < options_.rewrite.size() ? options_.rewrite[info.ssi_signo] : 0;
 }
 
-/// Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells the PID 1 of a machine.
+/// Whether the signal asks for a stop. Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells
+/// the PID 1 of a machine.
 bool LifeCycle::is_stop(int signo) const {
     bool const is_shutdown = setup_.is_machine && (signo == rtmin + 3 || signo == rtmin + 4);
     return signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown;
@@ -78,7 +79,8 @@ void LifeCycle::take(int signo) {
     }
     if (signo == SIGTTIN || signo == SIGTTOU) return;  // the terminal speaks to us, not to them
     if (signo == SIGTSTP && !setup_.is_pid_1) {
-        // ^Z: they are in groups of their own and go on; we stop, as the shell expects, until it continues us.
+        // ^Z: the processes go on, because they have groups of their own. We stop, as the shell expects, until it
+        // continues us.
         (void)sys_.signal(sys_.own_pid(), SIGSTOP);
         return;
     }
@@ -98,7 +100,7 @@ void LifeCycle::stop(int signo) {
         return loop_.stop();
     }
     std::uint32_t const running = supervisor_.running_count();
-    if (++stop_requests_ > 2 && is_first) {  // for want of memory it never became a stop: end as we are
+    if (++stop_requests_ > 2 && is_first) {  // the stop did not begin, for want of memory: end without it
         is_forced_ = true;
         exit_code_ = 1;
         return loop_.stop();
@@ -117,7 +119,7 @@ void LifeCycle::finish(int exit_code) {
     if (!begin_linger()) loop_.stop();
 }
 
-/// Whether the container stays for a while although everything has ended.
+/// Returns whether the container stays for a while although everything has ended.
 bool LifeCycle::begin_linger() {
     if (!stay_until_ || *stay_until_ <= steady_clock::now() || stop_requests_ > 1) return false;
     linger_timer_.arm(stay_until_);
@@ -128,8 +130,8 @@ bool LifeCycle::is_over() const {
     return is_forced_ || (supervisor_.phase() == SupervisorPhase::finished && !linger_timer_.is_armed());
 }
 
-/// In a PID namespace of its own this ends us by SIGHUP, which the machine manager takes for a reboot (reboot(2)).
-/// Without the privilege our exit has to do.
+/// Reboots if that was asked for. In a PID namespace this ends us by SIGHUP, which the machine manager takes for a
+/// reboot (reboot(2)). Without the privilege our exit code must do.
 void LifeCycle::reboot_if_asked() {
     if (reboots_ && sys_.own_pid() == 1) sys_.reboot();
 }

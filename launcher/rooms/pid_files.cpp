@@ -18,11 +18,11 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Whoever writes a file, or starts and ends orphans, chooses how often there is something to see.
+// The processes that write a file, or start and end orphans, decide how often there is something to see.
 constexpr Duration between_looks = milliseconds(10);
-constexpr Duration between_attempts = std::chrono::seconds(1);  // to watch what cannot be watched
+constexpr Duration between_attempts = std::chrono::seconds(1);  // to watch a path that cannot be watched
 
-/// What tells a file from another, and from itself after a change.
+/// Notes what tells a file from another one, and from itself after a change.
 void take_identity(UpgradeState::PidFile& entry, struct stat const& status) {
     entry.device = status.st_dev;
     entry.inode = status.st_ino;
@@ -35,8 +35,8 @@ bool is_same_file(UpgradeState::PidFile const& entry, struct stat const& status)
     return entry.inode != 0 && now.device == entry.device && now.inode == entry.inode && now.changed == entry.changed;
 }
 
-/// Whatever lies at a path, without opening it: a device may act on being opened. Links are not followed, and do not
-/// lead out of the root directory. Errors: those of open_confined(); `not_found` when there is nothing.
+/// Finds a file without opening it: opening a device may make it act. Links are not followed, and do not lead out of
+/// the root directory. Errors: those of open_confined(); `not_found` when there is nothing.
 Result<UniqueFd> find_file(std::string const& root_directory, std::string const& path, struct stat& status) {
     UniqueFd found = TRY(files::open_confined(root_directory, path, O_PATH | O_NOFOLLOW | O_CLOEXEC));
     if (::fstat(found.get(), &status) != 0) return fail(errno, "look at " + path);
@@ -96,7 +96,7 @@ void PidFiles::starting(ProcessId id, std::uint64_t mark) {
     struct stat status{};
     if (find_file(root_of(*table_[id.program].plan), path_of(entry), status)) take_identity(entry, status);
     is_to_watch_ = true;
-    look_soon();  // which watches first, and then sees what has changed by then
+    look_soon();  // that look first watches, then sees what has changed until then
 }
 
 std::uint64_t PidFiles::ended(ProcessId id) {
@@ -117,7 +117,7 @@ void PidFiles::restore(UpgradeState const& state) {
     }
     if (entries_.empty()) return;
     is_to_watch_ = true;
-    look_soon();  // it may have changed in between
+    look_soon();  // the file may have changed in between
 }
 
 // When to look.
@@ -158,7 +158,7 @@ void PidFiles::look_soon() {
     if (!timer_.is_armed() || *timer_.when() > when) timer_.arm(when);
 }
 
-/// Some of them in each round: programs may have many processes.
+/// Looks at some of the files in each round: programs may have many processes.
 void PidFiles::look() {
     last_look_ = steady_clock::now();
     if (entries_.empty()) return;
@@ -186,13 +186,13 @@ std::optional<Pid> PidFiles::successor(ProcessId id) {
     auto const found = find(id);
     if (found == entries_.end()) return std::nullopt;
     auto const pid = read(*found);
-    if (pid) look_soon();  // what was before it may be told of as an orphan now
+    if (pid) look_soon();  // the process before may be reported as an orphan now
     return pid;
 }
 
 // What it says.
 
-/// nullopt: nothing that would help, or not yet.
+/// The process that a file names; nullopt: none that could be used, or none yet.
 std::optional<Pid> PidFiles::read(Entry const& entry) {
     auto const& plan = table_[ProgramId{entry.program}].plan;
     std::string const path = path_of(entry);
@@ -203,7 +203,7 @@ std::optional<Pid> PidFiles::read(Entry const& entry) {
         if (found.error().kind == ErrorKind::not_found) return std::nullopt;
         return refuse(entry, found.error().text());
     }
-    if (is_same_file(entry, status)) return std::nullopt;  // of an earlier run
+    if (is_same_file(entry, status)) return std::nullopt;  // the file is of an earlier run
     if (S_ISLNK(status.st_mode)) return refuse(entry, "it is a symbolic link");
     if (!S_ISREG(status.st_mode)) return refuse(entry, "it is not a file");
     if (status.st_size > static_cast<off_t>(longest_file)) return refuse(entry, "it is longer than 4096 bytes");
@@ -218,7 +218,7 @@ std::optional<Pid> PidFiles::read(Entry const& entry) {
     if (size < 0) return refuse(entry, "it cannot be read: " + errno_text(errno));
     auto const pid = parse_pid({text.data(), static_cast<std::size_t>(size)});
     if (!pid) return refuse(entry, "its first line is not a pid");
-    // As before: it runs, or it is the one that has just ended.
+    // The pid is the same as before: that process runs, or has just ended.
     if (supervisor_.view(id_of(entry)).pid == Pid{*pid})
         return children_.find(*pid) == id_of(entry) ? std::optional(Pid{*pid}) : std::nullopt;
     if (std::string why = fault_of(entry, *pid); !why.empty())
@@ -227,7 +227,7 @@ std::optional<Pid> PidFiles::read(Entry const& entry) {
     return Pid{*pid};
 }
 
-/// Why this process cannot be the program's; empty: it is one of its own.
+/// Why this process cannot be the program's; empty: it is one of the program's own.
 std::string PidFiles::fault_of(Entry const& entry, pid_t pid) const {
     if (pid == sys_.own_pid()) return "which is the launcher";
     if (pid == 1) return "which is PID 1";

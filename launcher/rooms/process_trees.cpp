@@ -9,7 +9,7 @@
 namespace triton::launcher {
 
 std::expected<Pid, process::SpawnError> ProcessTrees::start(ProcessId id) {
-    children_.make_room_for_a_start();  // what allocates comes first: a child must not get lost by an exception
+    children_.make_room_for_a_start();  // all allocations come first: an exception must not lose a child
     ProgramTable::Entry& program = table_[id.program];
     if (!program.plan || !program.plan->start)
         return std::unexpected(process::SpawnError{process::SpawnStage::execute, ENOENT});
@@ -21,15 +21,15 @@ std::expected<Pid, process::SpawnError> ProcessTrees::start(ProcessId id) {
     return children_.start(id, program.plan->start, hands->files);
 }
 
-/// Whether what a process has started is known by a mark: where there is no control group that knows it. A program
-/// whose own limit takes the place of the mark has none.
+/// Whether a mark tells what a process has started. That is so where no control group does, except for a program whose
+/// own limit takes the place of the mark.
 bool ProcessTrees::is_marked(ProgramPlan const& plan) const {
     return plan.policy.kills_tree && !channels_.has_groups() && plan.start &&
            std::ranges::find(plan.start->attributes().limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) ==
                plan.start->attributes().limits.end();
 }
 
-/// SIGKILL is for all that a process has started.
+/// Whether the signal is for the whole tree, as SIGKILL always is.
 bool ProcessTrees::is_for_tree(action::Signal const& action) const {
     return action.why == action::Why::kill || action.scope == StopScope::tree ||
            (options_.kill_group && table_[action.id.program].name.empty());
@@ -37,8 +37,9 @@ bool ProcessTrees::is_for_tree(action::Signal const& action) const {
 
 void ProcessTrees::signal(action::Signal const& action) {
     auto const pid = static_cast<pid_t>(action.pid);
-    // It may not be in its group yet, or not any more while others are. signal_group() may miss those that come into
-    // being meanwhile, and a group that is gone has nobody: by SIGKILL the process is signalled by itself in any case.
+    // The process may not be in its group yet, or may have left it while others are still in it. signal_group() may
+    // miss processes that are just being made, and a group that is gone has no members. So SIGKILL is in any case sent
+    // to the process itself, too.
     bool const is_kill = action.why == action::Why::kill;
     bool const is_for_all = is_for_tree(action);
     if (is_kill) {

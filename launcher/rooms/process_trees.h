@@ -41,7 +41,7 @@ public:
     /// The process has ended and is not reaped: kills the rest of its tree. Does nothing where the plan leaves it
     /// alone, or where another process may be the program by now: see end().
     void before_reaping(ProcessId id, pid_t pid);
-    /// Of a program that forks: kills all that it has started, whichever of it was the process.
+    /// For a program that forks: kills everything that it has started, whichever process was the main one.
     void end(ProcessId id);
     /// Signals everything that this process may signal, in all trees and outside of them, and reaps what ends by it.
     /// Does nothing unless that is a PID namespace of our own.

@@ -22,7 +22,7 @@ void ProgramTable::Entry::remember_version() {
     if (versions.empty() || versions.back() != version) versions.push_back(version);
     runs.resize(std::max<std::size_t>(runs.size(), plan->policy.count));
     if (versions.size() <= most_versions) return;
-    // Nobody restarts, and the document changes for ever: the oldest is as good as the one after it.
+    // Nobody restarts, and the document keeps changing: the oldest version is as good as the one after it.
     versions.erase(versions.begin());
     for (std::uint8_t& run : runs)
         run = run == 0 ? std::uint8_t{0} : static_cast<std::uint8_t>(run - 1);

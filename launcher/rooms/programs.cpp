@@ -13,11 +13,11 @@ namespace {
 
 // By then the children of a start have left our memory.
 constexpr Duration time_to_settle = milliseconds(250);
-// For all that is open beside what programs hold: control socket and clients, log, inotify, and the files of a moment.
+// What else is open: control socket and clients, log, inotify, and short-lived files.
 constexpr std::uint64_t spare_descriptors = 64;
 
-/// Pipes, groups and sockets of many processes are many descriptors: as many as the hard limit allows. select(2) is
-/// used by nobody here; what we start gets its own limit back.
+/// Raises our limit as far as the hard limit allows: pipes, groups and sockets of many processes are many descriptors.
+/// Nobody here uses select(2), and the processes that we start get their own limit back.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == limit.rlim_max) return;
@@ -25,7 +25,7 @@ void raise_descriptor_limit() {
     (void)::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
-/// What we hold for a program from the first start of all its processes on.
+/// The descriptors that we hold for a program from the first start of all its processes on.
 std::uint64_t descriptors_of(ProgramPlan const& plan) {
     config::Program const& program = plan.settings;
     bool const is_captured = plan.needs.output == StreamTarget::captured;
@@ -49,7 +49,7 @@ void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) 
         if (std::ranges::find(to, id) == to.end()) to.push_back(id);
 }
 
-/// What a program says of others that are to wait for it.
+/// Adds what a program says about others that are to wait for it.
 void add_before(std::vector<ProgramSpec>& specs, Plans const& plans, std::vector<ProgramId> const& ids) {
     for (std::size_t i = 0; i < plans.size(); ++i) {
         for (std::string const& name : plans[i]->settings.before) {
@@ -96,7 +96,7 @@ Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervis
                     }),
       files_(loop, log, table, events) {}
 
-/// The programs of a configuration (null: there is none yet), and those of our own that it needs.
+/// The programs of a configuration (null: there is none yet), and those that we need ourselves.
 Plans Programs::plans_for(Accepted const* accepted) const {
     Plans plans;
     if (accepted) plans = accepted->programs;
@@ -161,7 +161,7 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
     if (taken) taken();
     plans_ = std::move(plans);
     table_.show(ids);
-    files_.set(runs_servers ? ids : std::vector<ProgramId>());  // before anything starts that may change them
+    files_.set(runs_servers ? ids : std::vector<ProgramId>());  // before programs start that may change them
     events_.dispatch(event::ConfigurationAccepted{specs});
     channels_.close_sockets_but(plans_);
     set_schedules(ids, runs_servers);
@@ -217,7 +217,7 @@ std::optional<Duration> Programs::next_run_in(ProgramId id) const {
 
 void Programs::settle_soon() { settle_timer_.arm(steady_clock::now() + time_to_settle); }
 
-/// Lets go of what belongs to programs and numbers that are not there any more.
+/// Drops what belongs to programs and numbers that no longer exist.
 void Programs::tidy() {
     for (std::size_t at = 0; at < table_.size(); ++at)
         tidy(ProgramId{static_cast<std::uint32_t>(at)});
@@ -229,7 +229,7 @@ void Programs::tidy(ProgramId id) {
     if (!program.plan || program.name.empty()) return;
     std::uint32_t const count = program.is_configured ? program.plan->policy.count : 0;
     for (std::uint32_t number = count + 1; number <= supervisor_.size(id); ++number) {
-        // While it lives, its end will ask for the next time.
+        // While the process lives it is kept; its end calls this again.
         if (!supervisor_.view({id, ProcessNumber{number}}).pid) channels_.close({id, ProcessNumber{number}});
     }
     if (program.is_configured || !supervisor_.is_idle(id)) return;
@@ -243,7 +243,7 @@ void Programs::save(UpgradeState& state) const {
     if (schedules_) state.schedules = schedules_->next_runs();
 }
 
-/// A program whose configuration is gone, or cannot be read any more: it can be stopped, not started.
+/// A plan for a program whose configuration is gone or can no longer be read: it can be stopped, not started.
 std::shared_ptr<ProgramPlan const> Programs::plan_without_start(UpgradeState::Program const& program,
                                                                 ProgramPolicy const& policy) {
     auto plan = std::make_shared<ProgramPlan>();

@@ -11,7 +11,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// A burst of changes is one reading: it waits until nothing has happened for a moment, but not for ever.
+// A burst of changes is read once: the reading waits until nothing has happened for a moment, but not for ever.
 constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
@@ -28,7 +28,7 @@ void ReloadWatch::ask() {
     TimePoint const now = steady_clock::now();
     if (!timer_.is_armed()) burst_began_ = now;
     TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
-    // One more than their rate allows: a change soon after the start or after another one is taken at once.
+    // The rate allows one extra look: a change soon after the start or after another change is taken at once.
     timer_.arm(std::max(when, next_look_ - between_reloads));
 }
 

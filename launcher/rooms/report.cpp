@@ -56,7 +56,7 @@ std::string ReportWriter::who(ProcessId id) const {
     return program.has_numbers ? name.append(":").append(number) : name;
 }
 
-/// Every record about a process has its program (if that has a name) and its number first.
+/// Writes a record. One about a process begins with its program (if that has a name) and its number.
 void ReportWriter::write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
                          std::initializer_list<log::LogField> fields) {
     std::vector<log::LogField> all;
@@ -119,7 +119,7 @@ void ReportWriter::tell(action::Signal const& signal, bool is_stopping) {
     switch (signal.why) {
         case action::Why::forward: return;
         case action::Why::stop:
-            // In a stop of all, one line says so for all.
+            // In a stop of everything, one line says it for all.
             return write(is_stopping ? log::LogLevel::debug : log::LogLevel::info, "process-stopping",
                          "stopping " + whom, signal.id, {pid, signo});
         case action::Why::kill:
@@ -131,7 +131,7 @@ void ReportWriter::tell(action::Signal const& signal, bool is_stopping) {
         case action::Why::asked:
             return write(log::LogLevel::info, "process-signalled", signal_text(signal.signo) + " to " + whom, signal.id,
                          {pid, signo});
-        case action::Why::watchdog: return;  // told by its timeout
+        case action::Why::watchdog: return;  // its timeout has been reported
     }
 }
 
@@ -188,7 +188,7 @@ void ReportWriter::on(action::ReportTimedOut const& late) {
     write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
 }
 
-/// Empty: the only one, or of a configuration that is gone.
+/// The name of a check; empty when it is the only one, or when its configuration is gone.
 std::string_view ReportWriter::name_of_check(ProcessId id, std::size_t check) const {
     auto const checks = names_(id.program).checks;
     return check < checks.size() ? std::string_view(checks[check].name) : std::string_view();

@@ -21,11 +21,11 @@ using std::chrono::steady_clock;
 
 namespace {
 
-/// How a version that can take over answers `upgrade-check`, before its version line.
+/// What a version that can take over answers to `upgrade-check`, before its version line.
 constexpr std::string_view fit = "fit to take over: ";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
-// Children that still share our memory, or output that nobody takes: how long they may hold up an upgrade.
+// How long an upgrade may be held up by children that still share our memory, or by output that nobody takes.
 constexpr Duration time_to_get_ready = std::chrono::seconds(5);
 constexpr Duration between_tries = milliseconds(2);
 
@@ -37,7 +37,7 @@ std::vector<std::string> lines_of(std::string_view text) {
     return lines;
 }
 
-/// What is in a pipe whose writers have ended; what they said beyond its size they have not said.
+/// Reads a pipe whose writers have ended. Whatever did not fit into the pipe is lost.
 std::string take_all(int fd) {
     std::string text(65536, '\0');
     ssize_t const size = ::read(fd, text.data(), text.size());
@@ -91,14 +91,14 @@ Result<Upgrader::Successor> Upgrader::open_successor(std::string const& path) {
     if (::access(program.path().c_str(), F_OK) != 0)
         return fail(ErrorKind::unavailable, "execute " + path, "/proc is not mounted");
     program.changed = status.st_ctim;
-    if (!S_ISREG(status.st_mode)) return program;  // execve says what is wrong with it
+    if (!S_ISREG(status.st_mode)) return program;  // execve will say what is wrong with it
     UniqueFd const content{::open(program.path().c_str(), O_RDONLY | O_CLOEXEC)};
     char start[2];
     program.is_script = content && ::read(content.get(), start, 2) == 2 && start[0] == '#' && start[1] == '!';
     return program;
 }
 
-/// Whether somebody has written to the file, or taken its name away, since it was opened.
+/// Whether the file has been written to, or has lost its name, since it was opened.
 bool Upgrader::has_changed() const {
     struct stat status;
     timespec const& before = attempt_->program.changed;
@@ -113,7 +113,7 @@ Result<> Upgrader::check_successor() {
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe");
     attempt_->answer = UniqueFd{ends[0]};
     UniqueFd const theirs{ends[1]};
-    // Of our end alone: what it started may hold the other one when it is read.
+    // On our end only: the writer's end may still be open in what it started.
     if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "make a pipe");
 
     std::vector<std::string> words{"upgrade-check"};
@@ -154,7 +154,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
     refuse(std::move(reason), std::move(lines));
 }
 
-/// It was tried.
+/// Reports an attempt that has failed.
 void Upgrader::refuse(std::string reason, std::vector<std::string> details) {
     give_up({ErrorKind::internal, {}, std::move(reason), std::move(details)});
 }
@@ -167,7 +167,7 @@ void Upgrader::give_up(Error error) {
     line_.answer_upgrade(std::unexpected(std::move(error)));
 }
 
-/// Tries until nothing stands in the way: no child that shares our memory, no output that waits here.
+/// Tries until nothing stands in the way: no child shares our memory, and no output waits here.
 void Upgrader::try_now() {
     if (!attempt_ || !attempt_->is_checked) return;
     if (supervisor_.phase() != SupervisorPhase::running)
@@ -180,7 +180,7 @@ void Upgrader::try_now() {
     become_successor();
 }
 
-/// Returns only when that has failed; then everything is as it was.
+/// Returns only if that has failed; then everything is as it was.
 void Upgrader::become_successor() {
     if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
     UpgradeState state = owner_.state();
@@ -203,13 +203,13 @@ void Upgrader::become_successor() {
     refuse("execute " + attempt_->path + ": " + errno_text(err));
 }
 
-/// Returns an errno, or not at all.
+/// Returns only if that has failed, with an errno.
 int Upgrader::execute(std::vector<int> descriptors, int sealed) {
     descriptors.push_back(sealed);
     std::string const variable = std::string(upgrade_variable) + "=" + std::to_string(sealed);
     std::vector<char const*> environment;
     for (char const* const* entry = environment_; *entry; ++entry) {
-        // Ours may have one already: of the upgrade that it began with.
+        // Our environment may still have the entry of the upgrade that this version began with.
         if (!std::string_view(*entry).starts_with(upgrade_variable + std::string("="))) environment.push_back(*entry);
     }
     environment.push_back(variable.c_str());
@@ -241,7 +241,7 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
         source.variables = state->pod.variables;
         auto const loaded = load_configuration(state->configuration, source, environment);
         std::vector<std::string> problems = loaded ? loaded->warnings : loaded.error().errors;
-        // What the version that runs warns of, too, is lost already.
+        // Problems that the running version warns of, too, are not new losses.
         if (loaded)
             std::erase_if(problems, [&](auto const& one) {
                 return std::ranges::find(state->warnings, one) != state->warnings.end();

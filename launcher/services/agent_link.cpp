@@ -35,7 +35,8 @@ Result<> AgentLink::watch() {
     return {};
 }
 
-/// What the agent sends may be any file, one that is slow to close too: somebody else takes it and looks.
+/// Another process takes the connections and looks at them: the agent may send any file, even one that is slow to
+/// close.
 void AgentLink::take_connections() {
     std::array<char, 1> byte;
     for (int i = 0; i < most_in_a_round; ++i) {
@@ -52,7 +53,7 @@ void AgentLink::take_connections() {
 
 void AgentLink::take_connection(UniqueFd connection) {
     ticket_ = {};
-    (void)watch();  // without memory in the kernel no more of them come
+    (void)watch();  // if the kernel has no memory for that, no more of them come
     if (connection) connected_(std::move(connection));
 }
 

@@ -6,7 +6,7 @@ namespace triton::launcher {
 
 namespace {
 
-// The agent keeps the time itself, and says more about it; ours is for an agent that says nothing.
+// The agent keeps the time itself, and says more about it. Our limit is for an agent that does not answer.
 constexpr Duration time_to_tell = std::chrono::seconds(1);
 
 }  // namespace
@@ -45,7 +45,7 @@ void NetworkProbes::result(std::uint64_t id, bool ok, std::string_view detail) {
     if (found != waiting_.end()) answer(found, {ok, std::string(detail)});
 }
 
-/// Whoever is told may begin another one.
+/// Tells the verdict. The callback may begin another probe.
 void NetworkProbes::answer(std::vector<Waiting>::iterator which, Verdict const& verdict) {
     Key const key = which->probe.key;
     waiting_.erase(which);

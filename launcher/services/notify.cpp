@@ -23,7 +23,7 @@ Notifier::Notifier(char const* address) {
 }
 
 void Notifier::send(std::string_view state) const {
-    // The result would tell that nobody listens any more: nothing that supervision could do about.
+    // The result would tell that nobody listens any more: supervision can do nothing about that.
     if (socket_) (void)::send(socket_.get(), state.data(), state.size(), MSG_NOSIGNAL);
 }
 

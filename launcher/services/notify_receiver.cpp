@@ -21,10 +21,10 @@ namespace triton::launcher {
 
 namespace {
 
-constexpr std::size_t longest_datagram = 4096;  // as in systemd; longer ones are not taken
+constexpr std::size_t longest_datagram = 4096;  // as in systemd; longer ones are refused
 constexpr std::int64_t longest_extension =
     3'600'000'000LL * 24 * 366;     // a year: points in time can still be added to it
-constexpr int most_per_round = 16;  // of one process, before others have their turn
+constexpr int most_per_round = 16;  // of one process, before it is the turn of others
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
     if (!text.starts_with(prefix)) return false;
@@ -75,7 +75,7 @@ NotifyReceiver::~NotifyReceiver() {
         close(sockets_.begin()->first);
 }
 
-/// Makes the directory when it is needed first. Nobody else may write to it, and nobody lists it.
+/// Makes the directory when it is first needed. Nobody else may write to it, and nobody lists it.
 bool NotifyReceiver::has_directory() {
     if (has_directory_) return *has_directory_;
     has_directory_ = false;
@@ -90,13 +90,13 @@ bool NotifyReceiver::has_directory() {
     return *has_directory_;
 }
 
-/// Who may send: the process's user. Where we may change users and the process is to be as we are, it may yet become
-/// somebody else by itself, and still speak.
+/// The mode that lets the process's user send. If we may change users and the process starts as our user, it may still
+/// become another one by itself; so everybody may write then.
 mode_t NotifyReceiver::mode_of(SocketSettings const& settings) {
     return settings.user || ::geteuid() != 0 ? 0600 : 0622;
 }
 
-/// Whether a socket's name was left by a launcher that was killed. Another one that lives may have the same directory.
+/// Whether a launcher that was killed has left the name of this socket. A living launcher may use the same directory.
 bool NotifyReceiver::is_abandoned(sockaddr_un const& address) {
     struct stat status;
     if (::lstat(address.sun_path, &status) != 0) return false;
@@ -106,7 +106,7 @@ bool NotifyReceiver::is_abandoned(sockaddr_un const& address) {
            errno == ECONNREFUSED;
 }
 
-/// To a path that only the process's user may write to. Returns whether that was possible.
+/// Binds to a path that only the process's user may write to. Returns whether that was possible.
 bool NotifyReceiver::bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings) {
     if (settings.has_own_root || !has_directory()) return false;
     std::string path = directory_ + "/notify." + std::to_string(key.program) + "." + std::to_string(key.process);
@@ -123,14 +123,13 @@ bool NotifyReceiver::bind_path(Socket& socket, NotifyKey key, SocketSettings con
     if (has_owner && ::lchown(path.c_str(), settings.user.value_or(static_cast<uid_t>(-1)),
                               settings.group.value_or(static_cast<gid_t>(-1))) != 0) {
         (void)::unlink(path.c_str());
-        return false;  // and bound for good: a socket has one name
+        return false;  // it cannot be bound again: a socket has one name
     }
     socket.address = std::move(path);
     return true;
 }
 
-/// To an abstract name that the kernel chooses.
-/// Source: unix(7), "Autobind feature".
+/// Binds to an abstract name that the kernel chooses. Source: unix(7), "Autobind feature".
 Result<> NotifyReceiver::bind_abstract(Socket& socket) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -169,7 +168,7 @@ Result<UniqueFd> NotifyReceiver::open_pipe(NotifyKey key) {
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe for readiness");
     UniqueFd write_end{ends[1]};
     Pipe pipe{UniqueFd{ends[0]}, {}};
-    // Only ours: the end of the process stays as it expects it.
+    // On our end only: the process expects its end to block.
     if (::fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) return fail(errno, "set up a pipe for readiness");
     pipe.watch = TRY(loop_.on_readable(ends[0], [this, key] { read_pipe(key); }));
     pipes_.insert_or_assign(key, std::move(pipe));
@@ -181,8 +180,8 @@ Result<> NotifyReceiver::watch_socket(NotifyKey key, Socket& socket) {
     return {};
 }
 
-/// `callbacks_` may close what is read here. A message with descriptors is heard like others; with BARRIER=1 their end
-/// is the answer.
+/// Reads some messages; `callbacks_` may close the socket meanwhile. A message with descriptors counts like any other;
+/// with BARRIER=1 the sender waits until they are closed.
 void NotifyReceiver::read_socket(NotifyKey key, int most) {
     std::array<char, longest_datagram> buffer;
     for (; most > 0; --most) {
@@ -193,7 +192,7 @@ void NotifyReceiver::read_socket(NotifyKey key, int most) {
         if (front.state != process::Peeked::State::message) return;
         std::span<char> const text(buffer.data(), front.size);
         if (front.has_descriptors) {
-            socket.watch = {};  // it stays readable until that message is gone
+            socket.watch = {};  // the socket stays readable until that message is gone
             socket.ticket = quarantine_.discard(socket.fd.get(), [this, key] { message_is_gone(key); });
         } else {
             process::take(socket.fd.get(), text);
@@ -207,7 +206,7 @@ void NotifyReceiver::message_is_gone(NotifyKey key) {
     auto const at = sockets_.find(key);
     if (at == sockets_.end()) return;
     at->second.ticket = {};
-    (void)watch_socket(key, at->second);  // without memory in the kernel it stays deaf, as in import_state()
+    (void)watch_socket(key, at->second);  // if the kernel has no memory for that it stays deaf, as in import_state()
 }
 
 void NotifyReceiver::read_pipe(NotifyKey key) {
@@ -223,7 +222,7 @@ void NotifyReceiver::read_pipe(NotifyKey key) {
 }
 
 void NotifyReceiver::process_ended(NotifyKey key) {
-    // More than fit into a socket's queue (net.unix.max_dgram_qlen) are of others who still write.
+    // What exceeds a socket's queue (net.unix.max_dgram_qlen) comes from others that still write.
     read_socket(key, 16 * most_per_round);
     auto const at = pipes_.find(key);
     if (at == pipes_.end()) return;
@@ -240,7 +239,7 @@ void NotifyReceiver::close(NotifyKey key) {
     if (at->second.address.starts_with('/')) (void)::unlink(at->second.address.c_str());
     UniqueFd fd = std::move(at->second.fd);
     sockets_.erase(at);
-    quarantine_.close(std::move(fd));  // of what lies in it nobody knows who closes it how slowly
+    quarantine_.close(std::move(fd));  // it may hold descriptors, and closing those may take any time
 }
 
 NotifyState NotifyReceiver::export_state() const {
@@ -255,7 +254,7 @@ NotifyState NotifyReceiver::export_state() const {
 Result<> NotifyReceiver::import_state(NotifyState state) {
     Result<> done;
     for (NotifyState::Socket& saved : state.sockets) {
-        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // what is not open is found out below
+        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // a descriptor that is not open is noticed below
         Socket socket{UniqueFd{saved.fd}, std::move(saved.address), {}, {}};
         auto watch = loop_.on_readable(saved.fd, [this, key = saved.key] { read_socket(key, most_per_round); });
         if (watch)

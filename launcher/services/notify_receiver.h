@@ -75,7 +75,7 @@ public:
         /// its control group or process group.
         std::function<bool(NotifyKey key, NotifySender sender)> is_allowed;
         std::function<void(NotifyKey key, Notification const&)> notified;
-        /// Of the pipe: a newline came (true), or its end without one (false).
+        /// About the pipe: a newline has arrived (true), or it has ended without one (false).
         std::function<void(NotifyKey key, bool is_ready)> pipe_ready;
     };
 

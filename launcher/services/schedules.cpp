@@ -24,7 +24,7 @@ Schedules::Entry* Schedules::find(ProgramId program) {
     return entry == entries_.end() ? nullptr : &*entry;
 }
 
-/// By its calendar.
+/// The next second that the entry's calendar names.
 std::optional<std::int64_t> Schedules::next_after(Entry const& entry, std::int64_t second) {
     auto const& calendar = std::get<config::CronExpression>(entry.schedule.when);
     return entry.zone ? config::next_after(calendar, *entry.zone, second) : config::next_after(calendar, second);
@@ -79,7 +79,7 @@ void Schedules::time_passed(TimePoint now) {
         auto const* const every = std::get_if<config::Milliseconds>(&entry.schedule.when);
         if (!every || entry.due > now) continue;
         entry.due += *every;
-        if (entry.due <= now) entry.due = now + *every;  // we were stopped meanwhile: not all that was missed
+        if (entry.due <= now) entry.due = now + *every;  // we were stopped meanwhile: missed runs are not made up for
         due_(entry.program);
     }
 }
@@ -100,7 +100,7 @@ void Schedules::import_next_run(NextRun const& next) {
         entry->due = next.when;
     } else if (next.second) {
         entry->due_at_second = next.second;
-        arm_timer();  // at once when that has passed
+        arm_timer();  // fires at once if that time has passed
     }
 }
 
@@ -114,8 +114,8 @@ Result<> Schedules::open_timer() {
     return {};
 }
 
-/// For the next run of a calendar. TFD_TIMER_CANCEL_ON_SET wakes us when somebody sets the clock, too: what is due then
-/// is another time. Source: timerfd_create(2).
+/// Sets the timer for the next run of a calendar. TFD_TIMER_CANCEL_ON_SET also wakes us when somebody sets the clock:
+/// the next run is then at another time. Source: timerfd_create(2).
 void Schedules::arm_timer() {
     if (!timer_) return;
     std::optional<std::int64_t> next;
@@ -135,7 +135,7 @@ void Schedules::timer_fired() {
         auto const* const calendar = std::get_if<config::CronExpression>(&entry.schedule.when);
         if (!calendar || !entry.due_at_second) continue;
         bool const is_due = *entry.due_at_second <= now;
-        // A clock that was set back means that the same minute comes again: what was due is due when it comes.
+        // After the clock was set back the same minute comes again, and its run comes with it.
         if (is_due || was_clock_set) entry.due_at_second = next_after(entry, now);
         if (is_due) due_(entry.program);
     }

@@ -32,7 +32,7 @@ public:
     /// Until the next run. nullopt: the program has no schedule, or none that comes.
     [[nodiscard]] std::optional<Duration> next_run_in(ProgramId program, TimePoint now) const;
 
-    /// Of the intervals; calendars have a timer of their own.
+    /// When the next interval is over; calendars have a timer of their own.
     [[nodiscard]] std::optional<TimePoint> next_deadline() const;
     void time_passed(TimePoint now);
 

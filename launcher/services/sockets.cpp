@@ -28,7 +28,7 @@ bool is_stream(SocketKind kind) { return kind == SocketKind::tcp || kind == Sock
 
 int type_of(SocketKind kind) { return (is_stream(kind) ? SOCK_STREAM : SOCK_DGRAM) | SOCK_CLOEXEC; }
 
-/// Says which request failed.
+/// An error that names the request that failed.
 std::unexpected<Error> refuse(SocketRequest const& request, Error const& why) {
     std::string text =
         request.place + ": cannot listen on " + config::format_socket_address(request.address) + ": " + why.reason;
@@ -74,14 +74,14 @@ BoundTo ip6_address(in6_addr const& host, std::uint16_t port) {
     return bound_to(address);
 }
 
-/// A bound socket, or -1 and errno.
+/// Returns a bound socket, or -1 and errno.
 UniqueFd bind_ip(SocketKind kind, BoundTo const& to, bool both_families) {
     UniqueFd fd{::socket(to.storage.ss_family, type_of(kind), 0)};
     if (!fd) return fd;
     int const yes = 1;
     int const only = both_families ? 0 : 1;
-    // A connection that the process before has left in TIME_WAIT must not make us refuse. For datagrams it would let
-    // two sockets share a port without a word.
+    // A connection that the process before has left in TIME_WAIT must not make us fail. With datagrams the option would
+    // silently let two sockets share a port.
     bool const is_set =
         (kind != SocketKind::tcp || ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0) &&
         (to.storage.ss_family != AF_INET6 ||
@@ -101,32 +101,34 @@ UniqueFd open_ip(SocketAddress const& address) {
         return {};
     }
     UniqueFd fd = bind_ip(address.kind, ip6_address(in6addr_any, address.port), true);
-    // No IPv6: not in this kernel, or switched off for this network namespace.
+    // There is no IPv6 in this kernel, or it is switched off for this network namespace.
     if (!fd && (errno == EAFNOSUPPORT || errno == EADDRNOTAVAIL))
         fd = bind_ip(address.kind, ip4_address({INADDR_ANY}, address.port), false);
     return fd;
 }
 
-/// A socket or FIFO that was opened, and the file that stands for it.
+/// An opened socket or FIFO, and its file.
 struct Opened {
     UniqueFd fd;
     FileId file;
-    bool is_ours = false;  // it was not there before
+    bool is_ours = false;  // we have made the file
 };
 
 /// Removes a socket that nobody listens on any more. Returns whether the name is free.
 bool make_way(SocketKind kind, Place const& place, BoundTo const& to) {
     auto const there = place.status();
-    if (!there) return true;  // bind(2) says what is wrong, if something is
+    if (!there) return true;  // if something is wrong, bind(2) says so
     if (!S_ISSOCK(there->st_mode)) return false;
     UniqueFd const probe{::socket(AF_UNIX, type_of(kind) | SOCK_NONBLOCK, 0)};
-    // Anything but a refusal, a full queue or another type of socket (EPROTOTYPE) say, means that somebody is there.
+    // Any other answer than a refusal (a full queue or EPROTOTYPE for another type of socket, for example) means that
+    // somebody listens.
     if (!probe || ::connect(probe.get(), to.get(), to.length) == 0 || errno != ECONNREFUSED) return false;
     return place.is(id_of(*there)) && place.remove();
 }
 
-/// By its whole path, which its users see in getsockname(2). Whoever can turn a directory of the path into a link at
-/// the right moment gets a socket elsewhere, which is then not under the name that we walked to, and is not used.
+/// Binds by the whole path, which its users see in getsockname(2). If somebody turns a directory of the path into a
+/// link at the right moment, the socket is made elsewhere. It is then not under the name that we walked to, and is not
+/// used.
 Result<Opened> open_unix(SocketAddress const& address, mode_t mode) {
     Place const place = TRY(Place::find(address.path, Place::LastLink::keep));
     BoundTo const to = unix_address(address.path);
@@ -147,7 +149,8 @@ Result<Opened> open_fifo(std::string const& path) {
     Opened opened;
     opened.is_ours = place.make_fifo();
     if (!opened.is_ours && errno != EEXIST) return fail(errno, {});
-    // For reading and writing: never waits for the other end (fifo(7)). O_NONBLOCK in case it is a device; taken off.
+    // Opened for reading and writing, a FIFO never waits for its other end (fifo(7)). O_NONBLOCK is only for the case
+    // that it is a device, and is taken off below.
     opened.fd = place.open(O_RDWR | O_NONBLOCK | O_NOCTTY);
     struct stat status;
     if (!opened.fd || ::fstat(opened.fd.get(), &status) != 0) return fail(errno, {});
@@ -173,7 +176,7 @@ Result<Opened> open_address(SocketRequest const& request) {
     std::unreachable();
 }
 
-/// What can be set at any time.
+/// Sets what can be changed at any time.
 Result<> set_up(SocketRequest const& request, FileId file, int fd) {
     if (has_path(request.address)) {
         Place const place = TRY(Place::find(request.address.path, Place::LastLink::keep));
@@ -252,7 +255,7 @@ SocketState SocketTable::export_state() const {
 
 void SocketTable::import_state(SocketState const& state) {
     for (SocketState::Entry const& saved : state.entries) {
-        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // fails for what is not open, which is found out at its use
+        (void)::fcntl(saved.fd, F_SETFD, FD_CLOEXEC);  // fails if it is not open, which is noticed at its use
         entries_.push_back({saved.address, UniqueFd{saved.fd}, saved.is_ours, {saved.device, saved.inode}});
     }
 }

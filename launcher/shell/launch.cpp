@@ -18,8 +18,8 @@ namespace triton::launcher {
 
 namespace {
 
-/// The state that another version of us has left for us, if it has executed us; nullopt: a start like any other.
-/// Errors: it is there and cannot be read, although this version has said that it can.
+/// The state that an earlier version of us has left, if that version has executed us; nullopt: an ordinary start.
+/// Errors: the state exists and cannot be read, although this version has said that it can.
 Result<std::optional<UpgradeState>> inherited_state() {
     char const* const value = std::getenv(upgrade_variable);
     if (!value) return std::nullopt;
@@ -27,16 +27,17 @@ Result<std::optional<UpgradeState>> inherited_state() {
     auto const [end, error] = std::from_chars(value, value + std::strlen(value), fd);
     if (error != std::errc{} || *end != '\0') return std::nullopt;
     auto const text = read_sealed(fd);
-    if (!text) return std::nullopt;  // somebody's variable of that name
+    if (!text) return std::nullopt;  // the variable belongs to somebody else
     auto state = read_upgrade_state(*text);
     if (!state) return fail("the state of the previous version cannot be read: " + state.error().error);
-    if (state->pid != ::getpid()) return std::nullopt;  // of our parent, whose environment it was
+    if (state->pid != ::getpid()) return std::nullopt;  // meant for our parent, whose environment it was
     (void)::close(fd);
     if (state->script) (void)::close(*std::exchange(state->script, std::nullopt));
     return std::move(*state);
 }
 
-/// As execve(2) does for a path. We were executed by a descriptor, whose number would be our name in ps(1).
+/// Sets the name in ps(1) as execve(2) does for a path. We were executed by a descriptor, so its number would be the
+/// name.
 void set_own_name(std::string_view path) {
     std::string const name{path.substr(path.rfind('/') + 1)};
     (void)::prctl(PR_SET_NAME, name.c_str());

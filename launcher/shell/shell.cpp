@@ -22,10 +22,10 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr Duration between_retries = milliseconds(100);
-// A log is read for its last lines: how long a slow reader may hold up our end.
+// How long a slow reader of the log may hold up our end: the last lines are what one reads a log for.
 constexpr milliseconds time_to_drain{500};
 
-/// For one more element, growing as push_back() does.
+/// Makes room for one more element, growing as push_back() does.
 template <class T>
 void make_room_for_one(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
@@ -84,13 +84,13 @@ SupervisorPolicy Shell::supervisor_policy() const {
 
 // Events in.
 
-/// One event after the other: what an action brings about waits until all actions before it are done.
+/// Handles one event after the other: what an action causes waits until all actions before it are done.
 void Shell::dispatch(Event const& event) {
     events_.push_back(event);
     if (!is_dispatching_) catch_up();
 }
 
-/// Takes up what an exception has interrupted, too: the action in hand is tried again, nothing is forgotten.
+/// Handles all that is queued. After an exception, the action at hand is tried again and nothing is forgotten.
 void Shell::catch_up() {
     struct Guard {
         bool& flag;
@@ -158,7 +158,7 @@ void Shell::agent_connected(UniqueFd connection) {
 
 void Shell::pod_told(PodState const& pod, bool have_changed) { keeper_.know_node(pod.variables, have_changed); }
 
-/// The same programs, as something else has become of them than their configuration says.
+/// Activates the same programs again: something else than their configuration has changed what becomes of them.
 void Shell::activate_again() {
     if (supervisor_.phase() != SupervisorPhase::running) return;
     if (Result<> const done = keeper_.activate_again(); !done)
@@ -167,9 +167,10 @@ void Shell::activate_again() {
 
 void Shell::hung_up() {
     if (channels_.output()) channels_.output()->reopen_files();
-    // In launch mode it is for us alone; what stages files for us copies them again.
+    // In launch mode the signal is for us alone. With a built-in configuration it is passed on: the program that stages
+    // files copies them again.
     if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});
-    life_.note_reload();  // asked for, so it is told, changed or not
+    life_.note_reload();  // somebody asked, so the outcome is told even without a change
     keeper_.reload();
 }
 
@@ -201,7 +202,7 @@ void Shell::perform(Effect const& effect) {
 }
 
 void Shell::on(action::Spawn const& action) {
-    make_room_for_one(events_);  // what allocates comes first: a child must not get lost by an exception
+    make_room_for_one(events_);  // all allocations come first: an exception must not lose a child
     if (auto const pid = trees_.start(action.id)) {
         events_.push_back(event::Spawned{action.id, *pid});
     } else {
@@ -252,7 +253,7 @@ void Shell::end_round() {
     release_room(actions_);
     release_room(reports_);
     release_room(events_);
-    release_idle_memory();  // the last thing of all: whatever runs after it comes back, with the pages around it
+    release_idle_memory();  // comes last: later work would bring the pages around it back
 }
 
 Result<> Shell::start_loop() {
@@ -264,8 +265,8 @@ Result<> Shell::start_loop() {
     return {};
 }
 
-/// The loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event, and
-/// after a moment in any case; meanwhile signals are read and children reaped.
+/// Runs the loop, whatever happens in it: bad_alloc above all. What was interrupted is tried again with the next event,
+/// and after a moment in any case. Meanwhile signals are read and children reaped.
 void Shell::run_loop() {
     while (!life_.is_over()) {
         retry_timer_.disarm();
@@ -276,13 +277,13 @@ void Shell::run_loop() {
             retry_timer_.arm(steady_clock::now() + between_retries);
             tell_error(error.what());
         }
-        port_.arm();                 // an exception may have kept a round from its end
-        if (life_.is_over()) break;  // by what was reaped: nothing would wake the loop
+        port_.arm();                 // an exception may have kept a round from finishing
+        if (life_.is_over()) break;  // because of what was reaped: nothing would wake the loop
         try {
             Result<> const ran = loop_.run();
             if (ran) continue;
             tell_error(ran.error().text().c_str());
-            timespec const moment{0, 100'000'000};  // epoll itself has failed, so it cannot do the waiting
+            timespec const moment{0, 100'000'000};  // epoll itself has failed, so it cannot wait for us
             (void)::nanosleep(&moment, nullptr);
         } catch (std::exception const& error) {
             tell_error(error.what());
@@ -295,7 +296,7 @@ void Shell::tell_error(char const* what) noexcept {
         log_.write(log::LogLevel::error, "internal-error", what);
         log_.flush();
     } catch (...) {
-        retry_timer_.arm(steady_clock::now() + between_retries);  // no memory to say that there is no memory
+        retry_timer_.arm(steady_clock::now() + between_retries);  // there is no memory to say that there is no memory
     }
 }
 
@@ -319,7 +320,7 @@ Result<int> Shell::run() {
         if (!channels_.has_groups()) return fail("--cgroup required: " + channels_.groups_error());
     }
     if (options_.agent.is_wanted) TRY(agent_.prepare());
-    // The processes next; what watches over their configuration is set up while they start.
+    // Processes start first; what watches over their configuration is set up meanwhile.
     ConfigurationKeeper::FirstLook first = keeper_.look_first();
     bool const waits = first.rejected && !first.may_be_good;
     bool const is_the_end = waits && options_.exit_on_bad_configuration;
@@ -352,7 +353,7 @@ void Shell::bring_up_to_date() {
 void Shell::stop_output(UpgradeState& state) {
     keeper_.stop_judging();  // the successor would not know the helper, and reads the configuration anyway
     if (channels_.output()) state.output = channels_.output()->export_state();
-    // An older version may go on with what nobody asks for.
+    // Where no program waits for a line, the beginning of a run is left out: so an older version can take over.
     for (OutputState::Pipe& pipe : state.output.pipes) {
         auto const& plan = table_[ProgramId{pipe.key.program}].plan;
         if (!plan || !plan->settings.readiness || plan->settings.readiness->type != config::ReadinessType::log)
@@ -365,7 +366,7 @@ void Shell::resume_output() {
     keeper_.go_on_judging();
 }
 
-/// As much room as a configuration would have made: a restart allocates nothing.
+/// Makes as much room as a configuration would have made, so that a restart allocates nothing.
 void Shell::make_room_for_what_runs() {
     std::size_t const count = keeper_.active() ? keeper_.active()->process_count() : 0;
     actions_.reserve(supervisor_.most_actions());
@@ -375,7 +376,7 @@ void Shell::make_room_for_what_runs() {
 }
 
 Result<int> Shell::take_over(UpgradeState state) {
-    set_close_on_exec(state.descriptors(), true);  // no child is to have what was handed over
+    set_close_on_exec(state.descriptors(), true);  // no child may inherit what was handed over
     TRY(start_loop());
     handover_.restore(supervisor_policy(), state);
     make_room_for_what_runs();

@@ -30,7 +30,7 @@ void Supervisor::on(event::Command const& event) {
     if (!event.number && event.verb != event::Verb::renew && event.verb != event::Verb::reload) {
         program.is_held = event.verb == event::Verb::stop;
         if (program.is_held) program.is_run_owed = false;
-        may_be_over_ = true;  // a program that is not to start by itself may be held already, process by process
+        may_be_over_ = true;  // all processes of a program that is not to start by itself may have been held one by one
     }
     if (event.verb == event::Verb::renew || event.verb == event::Verb::reload) {
         return for_each_asked([&](Place const& at) {
@@ -53,7 +53,8 @@ void Supervisor::on(event::Command const& event) {
     if (is_asked_to_run && !has_run) run_scheduled(event.program, event.number);
 }
 
-/// What it uses has changed. One that is starting may have read what was there before.
+/// Restarts a process because something that it uses has changed. One that is not ready yet may have read the old
+/// version.
 void Supervisor::renew(Place const& at) {
     switch (at.process.state) {
         case State::executing:
@@ -80,7 +81,8 @@ void Supervisor::reload(Place const& at) {
     if (state == State::executing || state == State::activating) at.process.is_stale = true;
 }
 
-/// In the lowest free place, or in this one. A held process does not count as an overlapping run.
+/// Runs a scheduled program in its lowest free place, or in the given one. A held process does not count as an
+/// overlapping run.
 void Supervisor::run_scheduled(ProgramId id, std::optional<ProcessNumber> number) {
     Program& program = programs_[index(id)];
     bool is_begun = false;
@@ -101,7 +103,7 @@ void Supervisor::run_scheduled(ProgramId id, std::optional<ProcessNumber> number
     act(action::ReportSkipped{id});
 }
 
-/// A place may have become free for a run that was missed.
+/// Begins a run that was missed, if its place has become free.
 void Supervisor::run_what_is_owed(Place const& at) {
     State const state = at.process.state;
     bool const is_free = state == State::down || state == State::done || state == State::failed;
@@ -109,7 +111,8 @@ void Supervisor::run_what_is_owed(Place const& at) {
     if (std::exchange(at.program.is_run_owed, false)) begin_anew(at);
 }
 
-/// Returns whether that makes it run. A place of a scheduled program only becomes free: it takes one run, not all.
+/// Returns whether the process now runs because of that. A place of a scheduled program only becomes free, and takes
+/// one run.
 bool Supervisor::start_by_command(Place const& at) {
     bool const is_scheduled = at.policy().kind == ProgramKind::scheduled;
     switch (at.process.state) {
@@ -167,7 +170,7 @@ void Supervisor::stop_by_command(Place const& at) {
                 at.process.is_to_be_held = true;
                 return undo(at);
             }
-            // Nothing to stop, unless a schedule would start it again.
+            // There is nothing to stop, unless a schedule would start it again.
             if (at.policy().kind == ProgramKind::scheduled) set_state(at, State::held);
             break;
         case State::held: break;

@@ -1,4 +1,4 @@
-// How a configuration becomes what is supervised, and how the whole becomes plain data and back.
+// How programs come from a configuration, and how the supervisor's whole state is saved as plain data and restored.
 
 #include <algorithm>
 #include <bit>
@@ -12,12 +12,12 @@ namespace triton::launcher {
 
 namespace {
 
-// Each helper under way may be cancelled once more, and then what happens to all: a report of the end, the stop,
-// Finish.
+// Each helper under way may be cancelled once more. Then come the actions for everything: a report of the end, the
+// stop, Finish.
 constexpr std::size_t actions_for_all = 16;
 
-/// At most so many actions for each process follow from one event, but for CancelHelper: of a plain one a stop at once,
-/// SIGKILL and a report; others have a helper to run and a report of what went wrong besides.
+/// The most actions that one event causes for each process, without CancelHelper. A plain process may cause a stop,
+/// SIGKILL and a report at once; others also have a helper to run and its failure to report.
 std::size_t actions_of_one(ProgramPolicy const& policy) {
     bool const is_plain =
         !policy.has_pre_stop && !policy.has_on_failure && !policy.has_on_success && !policy.has_on_stop &&
@@ -42,7 +42,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy)
 std::size_t Supervisor::most_actions(std::span<ProgramSpec const> programs) const {
     std::size_t most = room_ + helpers_;
     for (ProgramSpec const& spec : programs) {
-        // The larger of what it was and what it becomes; what it was is in `room_`.
+        // The larger of the old and the new number; the old one is part of `room_`.
         std::size_t const before = actions_of_one(policy(spec.id));
         std::size_t const each = std::max(before, actions_of_one(spec.policy));
         most += std::max<std::size_t>(spec.policy.count, size(spec.id)) * each - size(spec.id) * before;
@@ -104,10 +104,10 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     program.processes.resize(processes);
     program.in_state[static_cast<std::size_t>(State::down)] += added;
     auto const limit_of = [](ProgramPolicy const* of) { return of && of->start_limit ? of->start_limit->count : 0; };
-    // The places of the times belong to one limit.
+    // The recorded times belong to one limit.
     if (limit_of(before) != limit_of(policy.get())) program.start_times.clear();
     program.start_times.resize(start_times_of(*policy, processes), TimePoint::min());
-    // As do the records of checks.
+    // The records belong to the checks of one configuration.
     if (before && before->checks.size() != policy->checks.size()) {
         for (CheckRecord& check : program.checks)
             set_timer(check.probe_at, never);
@@ -117,7 +117,7 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     program.policy = std::move(policy);
 }
 
-/// What follows from all programs together.
+/// Computes what follows from all programs together: who depends on whom, and how much room actions need.
 void Supervisor::connect() {
     room_ = actions_for_all;
     scheduled_ = 0;
@@ -175,7 +175,8 @@ void Supervisor::reconfigure(Place const& at) {
     }
 }
 
-/// One that has failed may owe it to what has changed; one that is done is done until its program wants it anew.
+/// Starts an ended process again if its program wants that. One that has failed may have failed because of what has
+/// changed; one that is done stays done until its program wants it anew.
 void Supervisor::reconfigure_ended(Place const& at) {
     if (!is_wanted(at)) return is_undone_by_stop(at) ? undo(at) : down(at);
     if (at.program.is_held) return;
@@ -193,7 +194,7 @@ void Supervisor::reconfigure_running(Place const& at) {
                 if (!at.process.is_to_roll) return;
                 break;
             case OnChange::signal:
-                // Before it is ready it may not know what to do with it, and the default is to die.
+                // A process that is not ready may not handle the signal yet, and would die of it by default.
                 if (at.process.state != State::up) {
                     at.process.is_stale = true;
                 } else {
@@ -205,14 +206,16 @@ void Supervisor::reconfigure_running(Place const& at) {
     watch_anew(at);
 }
 
-/// What is watched may have changed: readiness, watchdog and health are not of the process, but of its program.
+/// Watches again: readiness, watchdog and health may have changed, because they belong to the program and not to the
+/// process.
 void Supervisor::watch_anew(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     ProcessRecord& process = at.process;
     bool const is_up = process.state == State::up;
     bool const is_run_limited = policy.run_timeout > Duration::zero() && policy.run_timeout < never - process.since;
     set_timer(process.run_until, is_run_limited ? process.since + policy.run_timeout : never);
-    // Nothing but what it leaves behind was to be the process, and that is not looked for any more.
+    // The process was to come from what the first one leaves behind, and the new configuration no longer looks for
+    // that.
     if (process.pid == Pid{} && !policy.forks) {
         process.is_to_restart = true;
         return stop(at);
@@ -227,7 +230,7 @@ void Supervisor::watch_anew(Place const& at) {
     } else if (process.deadline == never) {
         set_timer(process.deadline, in(limit));
     }
-    if (process.state == State::executing) return;  // nobody to probe yet
+    if (process.state == State::executing) return;  // there is nobody to probe yet
     if (is_up) return check_anew(at);
     if (policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::probed || awaits_main(at)) {
         cancel_helper(at, Helper::readiness);
@@ -304,7 +307,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
         program.processes = record.processes;
         program.start_times = record.start_times;
         program.checks = record.checks;
-        // One that does not know them has passed it on: the configuration that follows begins them.
+        // The state comes from a launcher that does not know checks: the configuration that follows begins them.
         program.checks.resize(checks_of(*program.policy, program.processes.size()));
         if (record.checks.empty()) for_each(program, [](Place const& at) { adopt_check(at); });
         for (CheckRecord const& check : program.checks)
@@ -325,7 +328,7 @@ Supervisor::Supervisor(SupervisorPolicy const& policy, SupervisorState const& st
     connect();
 }
 
-/// As a launcher has passed it on that knew one check: its next probe stood where that of the readiness does.
+/// Takes over the state of a launcher that knew one check: its next probe is saved where the one for readiness is.
 void Supervisor::adopt_check(Place const& at) {
     ProcessRecord& process = at.process;
     if (process.state != State::up || at.policy().checks.empty()) return;

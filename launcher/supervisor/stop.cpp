@@ -11,7 +11,7 @@ namespace triton::launcher {
 
 namespace {
 
-/// What the signals after this one have together.
+/// The waits of all signals after this one together.
 Duration time_after(ProgramPolicy const& policy, std::size_t step) {
     Duration time{};
     for (std::size_t later = step + 1; later < policy.stop_steps.size(); ++later)
@@ -26,7 +26,7 @@ Duration time_after(ProgramPolicy const& policy, std::size_t step) {
 void Supervisor::stop(Place const& at) {
     cancel_probes(at);
     ProgramPolicy const& policy = at.policy();
-    if (at.process.pid == Pid{}) return kill(at);  // there is nobody to tell
+    if (at.process.pid == Pid{}) return kill(at);  // there is no process to signal
     if (policy.drain <= Duration::zero()) return go_on_after_drain(at);
     set_state(at, State::draining);
     Duration const helper = policy.has_pre_stop ? policy.pre_stop_timeout : Duration::zero();
@@ -37,7 +37,7 @@ void Supervisor::go_on_after_drain(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     if (!policy.has_pre_stop) return send_stop(at);
     set_state(at, State::pre_stop);
-    // While nothing else is in a hurry, the end of the helper is a matter of the shell alone.
+    // While nothing else is in a hurry, the shell alone watches the helper's time.
     if (phase_ != Phase::running)
         set_timer(at.process.deadline, share(policy.pre_stop_timeout, Duration::zero(), policy.stop_timeout));
     if (!is_under_way(at.process, Helper::pre_stop)) run_helper(at, Helper::pre_stop);
@@ -50,7 +50,7 @@ void Supervisor::send_stop(Place const& at) {
     send_step(at);
 }
 
-/// Sends the signal that stop_step means. Those that follow share what time there is.
+/// Sends the signal of stop_step. The steps that follow share the time that is left.
 void Supervisor::send_step(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     std::size_t const step = at.process.stop_step;
@@ -63,7 +63,7 @@ void Supervisor::send_step(Place const& at) {
     signal_step(at);
 }
 
-/// And again to whoever goes on in its place.
+/// Sends the signal of this step, and sends it again to a process that takes over.
 void Supervisor::signal_step(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     std::size_t const step = at.process.stop_step;
@@ -73,11 +73,11 @@ void Supervisor::signal_step(Place const& at) {
     }
     int const signo = step < policy.stop_steps.size() ? policy.stop_steps[step].signal : policy.stop_signal;
     signal(at, signo, action::Why::stop, policy.stop_scope);
-    // One that was stopped by a signal would otherwise see it only at SIGKILL.
+    // A process that was stopped by a signal would otherwise see nothing before SIGKILL.
     signal(at, SIGCONT, action::Why::forward, policy.stop_scope);
 }
 
-/// The time of a signal has passed.
+/// Goes on when the time of a signal has passed.
 void Supervisor::after_step(Place const& at) {
     std::size_t const next = std::size_t{at.process.stop_step} + 1;
     bool const has_time = phase_ == Phase::running || now_ < latest_kill_;
@@ -86,7 +86,7 @@ void Supervisor::after_step(Place const& at) {
     send_step(at);
 }
 
-/// Whether stopping it means to undo what it did.
+/// Whether stopping the process means to undo what it did.
 bool Supervisor::is_undone_by_stop(Place const& at) {
     return at.process.state == State::done && at.policy().kind == ProgramKind::one_shot && at.policy().has_on_stop;
 }
@@ -97,7 +97,7 @@ void Supervisor::undo(Place const& at) {
     if (!is_under_way(at.process, Helper::on_stop)) run_helper(at, Helper::on_stop);
 }
 
-/// While there is time its end is a matter of the shell alone.
+/// Shortens the time for undoing. As long as there is enough time, the shell alone watches the helper's end.
 void Supervisor::hurry_undo(Place const& at) {
     Duration const wanted = at.policy().on_stop_timeout;
     TimePoint const until = share(wanted, Duration::zero(), Duration::zero());
@@ -105,7 +105,7 @@ void Supervisor::hurry_undo(Place const& at) {
     if (phase_ != Phase::running) remember_deadline(latest_kill_);
 }
 
-/// It is as if it had never run.
+/// After undoing, the program is as if it had never run.
 void Supervisor::undone(Place const& at) {
     if (!is_wanted(at)) return down(at);
     bool const restarts = std::exchange(at.process.is_to_restart, false);
@@ -125,15 +125,15 @@ void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope s
     if (at.process.pid != Pid{}) act(action::Signal{at.id, at.process.pid, signo, why, scope});
 }
 
-/// When the first of three parts of a stop ends: all shrink alike where there is not enough time for them. Who asks for
-/// more than a whole stop takes asks for all of it: a wish for a day must not leave the others a millisecond.
+/// When the first of three parts of a stop ends. Where there is not enough time, all parts shrink alike. A part that is
+/// longer than a whole stop counts as one whole stop: a wish for a day must not leave the others a millisecond.
 TimePoint Supervisor::share(Duration part, Duration next, Duration last) const {
     if (phase_ == Phase::running) return in(part);
     auto const number = [](Duration duration) { return static_cast<double>(duration.count()); };
     double const left = number(std::max(latest_kill_ - now_, Duration::zero()));
     if (number(part) + number(next) + number(last) <= left) return in(part);
     auto const most = [&](Duration wish) { return number(std::min(wish, policy_.stop_limit)); };
-    double const need = std::max(most(part) + most(next) + most(last), 1.0);  // without a limit of time there is none
+    double const need = std::max(most(part) + most(next) + most(last), 1.0);  // without a time limit the sum is 0
     return in(Duration(static_cast<Duration::rep>(most(part) / need * left)));
 }
 
@@ -167,7 +167,7 @@ void Supervisor::begin_stop(int exit_code) {
     }
 }
 
-/// Ends all that a stop has no use for. Those that run go on until it is their program's turn.
+/// Ends everything that a stop has no use for. Running processes go on until the turn of their program.
 void Supervisor::prepare_stop(Place const& at) {
     ProcessRecord& process = at.process;
     ProgramPolicy const& policy = at.policy();
@@ -212,8 +212,8 @@ void Supervisor::prepare_stop(Place const& at) {
     }
 }
 
-/// When each program's turn comes at the latest. Lengths of paths through an acyclic graph: each round settles at least
-/// one more program.
+/// Finds the latest time for each program's turn: the lengths of paths through an acyclic graph. Each round settles at
+/// least one more program.
 void Supervisor::plan_stop() {
     for (Program& program : programs_) {
         ProgramPolicy const* const policy = program.policy.get();
@@ -233,7 +233,7 @@ void Supervisor::plan_stop() {
     bool has_changed = true;
     for (std::size_t round = 0; has_changed && round <= programs_.size(); ++round) {
         has_changed = false;
-        double last = 0, others = 0;  // the longest chains of auxiliary programs, and of those that stop before them
+        double last = 0, others = 0;  // the longest chains of auxiliary programs, and of those that stop earlier
         for (Program const& program : programs_) {
             double& longest = is_auxiliary(program) ? last : others;
             longest = std::max(longest, is_auxiliary(program) ? program.below : program.above + program.need);
@@ -263,8 +263,8 @@ void Supervisor::plan_stop() {
     }
 }
 
-/// Begins the stop of each program whose turn has come: all that depend on it are down (all others, for an auxiliary
-/// one), or time is short.
+/// Begins the stop of each program whose turn has come: all that depend on it are down (for an auxiliary one, all
+/// others), or time is short.
 void Supervisor::advance_stop() {
     auto const is_gone = [this](ProgramId id) {
         return programs_[index(id)].is_stop_begun && is_down(programs_[index(id)]);
@@ -294,7 +294,7 @@ void Supervisor::begin_stop_of(Program& program) {
     });
 }
 
-/// Asked twice.
+/// Speeds the stop up when it is asked for a second time.
 void Supervisor::hurry() {
     cancel_helpers();
     for_each([this](Place const& at) { kill_if_alive(at); });
@@ -320,7 +320,7 @@ void Supervisor::kill_if_alive(Place const& at) {
     }
 }
 
-/// What is left to undo is left.
+/// Cancels all helpers: what is not undone by now stays so.
 void Supervisor::cancel_helpers() {
     for_each([this](Place const& at) {
         for (std::size_t helper = 0; wanted_helpers_ > 0 && helper < helper_kinds; ++helper)

@@ -39,7 +39,7 @@ bool is_alive(ProcessState state) {
     std::unreachable();
 }
 
-/// For the whole container, as a shell would say it.
+/// The container's exit code, as a shell would give it.
 std::uint8_t exit_code_of(int status, std::optional<process::SpawnError> const& error) {
     if (error) return error->code == ENOENT ? 127 : 126;
     int const code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -67,7 +67,7 @@ bool is_restarted(ProgramPolicy const& policy, bool is_success) {
 
 void Supervisor::handle(Event const& event, TimePoint now, std::vector<Action>& actions) {
     now_ = now;
-    // Before anything changes: what follows must not stop halfway because there is no memory for an action.
+    // Room is made before anything changes: a lack of memory for an action must not stop us halfway.
     [[maybe_unused]] std::size_t const before = actions.size();
     std::size_t const most = room_ + helpers_;
     actions.reserve(before + most);
@@ -115,7 +115,8 @@ void Supervisor::on(event::SpawnFailed const& event) {
     at.process.exit_code = exit_code_of(0, event.error);
     at.process.last_end = now_;
     remember_error(at, event.error);
-    // Never at once: this answer came at once too, and the two would chase each other without ever letting time pass.
+    // The retry never comes at once: this failure came at once, too, and the two would alternate without letting time
+    // pass.
     Outcome const outcome = decide_after_end(at, State::starting, {Duration::zero(), false}, shortest_retry);
     act(action::ReportStartFailed{event.id, event.error, outcome.restart_in});
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
@@ -124,7 +125,8 @@ void Supervisor::on(event::SpawnFailed const& event) {
 
 void Supervisor::on(event::Executed const& event) {
     Place const at = place(event.id);
-    // What is being stopped is on its way out, whether it executes or not; it is told all the same.
+    // A process that is being stopped is on its way out, whether it executes or not; its start is reported all the
+    // same.
     at.process.state == State::executing ? executed(at) : tell_start(at);
 }
 
@@ -137,7 +139,7 @@ void Supervisor::on(event::Exited const& event) {
     if (event.error) {
         at.process.is_untold = false;
     } else {
-        tell_start(at);  // it has executed, and its end was faster than the news of that
+        tell_start(at);  // it has executed, but its end was faster than that news
         if (before == State::executing) before = says_when_ready(at.policy()) ? State::activating : State::up;
     }
     cancel_helpers_of_run(at);
@@ -146,7 +148,7 @@ void Supervisor::on(event::Exited const& event) {
     at.process.has_status = true;
     remember_error(at, event.error);
     at.process.exit_code = exit_code_of(event.status, event.error);
-    // A service that ends before it was ready has failed whatever it says: nobody may rely on it.
+    // A service that ends before it was ready has failed, whatever its exit code: nobody may rely on it.
     bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
     ProgramPolicy const& policy = at.policy();
     bool const is_expected = !event.error && is_among(policy.success_ends, event.status);
@@ -215,7 +217,7 @@ bool Supervisor::takes_main(ProcessId id) const {
     if (!program.policy || !program.policy->forks || index(id.number) >= program.processes.size()) return false;
     ProcessRecord const& process = program.processes[index(id.number)];
     if (!is_alive(process.state) || process.state == State::killing) return false;
-    // While the first process lives, it is the one that is stopped.
+    // While the first process lives, a stop is for that one.
     return process.is_main_known || process.pid == Pid{};
 }
 
@@ -225,7 +227,7 @@ void Supervisor::on(event::MainFound const& event) {
     if (at.process.pid != event.pid) go_on_as(at, event.pid);
 }
 
-/// Its process has ended, and it has not.
+/// Goes on with a program whose process has ended although the program has not.
 void Supervisor::go_on(Place const& at, std::optional<Pid> successor) {
     tell_start(at);
     if (successor) return go_on_as(at, *successor);
@@ -242,7 +244,7 @@ void Supervisor::go_on_as(Place const& at, Pid pid) {
     State const state = at.process.state;
     if (state == State::stopping) return signal_step(at);
     if (!is_first || (state != State::executing && state != State::activating)) return;
-    if (phase_ != Phase::running) return set_state(at, State::activating);  // its turn to stop comes
+    if (phase_ != Phase::running) return set_state(at, State::activating);  // it waits for its turn to stop
     if (at.policy().readiness == Readiness::started) return come_up(at);
     if (std::exchange(at.process.said_ready, false) && at.policy().readiness == Readiness::notified)
         return become_ready(at);
@@ -261,7 +263,7 @@ void Supervisor::on(event::NoChildLeft const&) {
 
 // Starts.
 
-/// Now, or as soon as all that it depends on is there.
+/// Begins a start, now or as soon as everything that it depends on is there.
 void Supervisor::begin(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     if (policy.after.empty() && policy.requires_.empty() && !policy.is_sequential) return start(at);
@@ -269,7 +271,7 @@ void Supervisor::begin(Place const& at) {
     has_news_ = true;  // so that settle() looks
 }
 
-/// Because somebody asks for it: what was before does not count.
+/// Begins a start that somebody asks for: earlier failures do not count.
 void Supervisor::begin_anew(Place const& at) {
     at.process.failures = 0;
     std::ranges::fill(start_times(at), TimePoint::min());
@@ -285,19 +287,19 @@ void Supervisor::start(Place const& at) {
     act(action::Spawn{at.id});
 }
 
-/// Whether readiness comes after execve.
+/// Whether readiness comes later than execve.
 bool Supervisor::says_when_ready(ProgramPolicy const& policy) {
     return policy.kind == ProgramKind::one_shot || policy.readiness != Readiness::started || policy.forks;
 }
 
-/// Every end that is told has a start that was told before it.
+/// Reports the start, unless it was reported: every reported end has a reported start before it.
 void Supervisor::tell_start(Place const& at) {
     if (std::exchange(at.process.is_untold, false)) act(action::ReportStarted{at.id, at.process.pid});
 }
 
 void Supervisor::executed(Place const& at) {
     tell_start(at);
-    if (phase_ != Phase::running) return set_state(at, State::activating);  // its turn to stop comes
+    if (phase_ != Phase::running) return set_state(at, State::activating);  // it waits for its turn to stop
     says_when_ready(at.policy()) ? activate(at) : come_up(at);
 }
 
@@ -347,7 +349,7 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
     }
     if (is_own_end) return decide_by_policy(at, run, least);
     if (!restarts && at.policy().kind == ProgramKind::scheduled) {
-        set_state(at, State::down);  // it was not wanted, and now waits for its time like the others
+        set_state(at, State::down);  // it was not to run now, and waits for its time like the others
         return {};
     }
     begin_anew(at);  // we had stopped it, and it is wanted again
@@ -376,7 +378,7 @@ Supervisor::Outcome Supervisor::decide_by_policy(Place const& at, Run run, Durat
     return {delay};
 }
 
-/// It is not started again by itself.
+/// Settles a process that is not started again by itself.
 void Supervisor::conclude(Place const& at, bool is_success) {
     set_state(at, is_success ? State::done : State::failed);
     if (!is_success && at.process.exit_code == 0) at.process.exit_code = 1;
@@ -389,7 +391,7 @@ void Supervisor::conclude(Place const& at, bool is_success) {
 
 void Supervisor::down(Place const& at) {
     set_state(at, State::down);
-    // Numbers that are not wanted any more need no memory of what was; helpers under way must not get lost.
+    // A number that is not to run needs no memory of the past, but helpers under way must not get lost.
     std::ranges::fill(start_times(at), TimePoint::min());
     ProcessRecord const before = std::exchange(at.process, ProcessRecord{});
     at.process.helpers = before.helpers;
@@ -415,7 +417,7 @@ bool Supervisor::is_one_too_many(Place const& at, TimePoint start) {
     return oldest != TimePoint::min() && start - oldest < at.policy().start_limit->interval;
 }
 
-/// At the end of this event. The first cause counts.
+/// Ends the container at the end of this event. The first cause counts.
 void Supervisor::end_container(Place const& at, int exit_code) {
     if (!ending_ && !at.policy().auxiliary) ending_ = Ending{at.id, exit_code};
 }
@@ -459,7 +461,7 @@ void Supervisor::start_waiting() {
     }
 }
 
-/// Each waits for those before it: until they are ready or nothing more is to be expected of them.
+/// Starts processes in order: each waits until those before it are ready or nothing more is expected of them.
 void Supervisor::start_in_order(Program& program) {
     bool is_its_turn = true;
     for_each(program, [&](Place const& at) {
@@ -475,13 +477,13 @@ void Supervisor::roll() {
         if (program.to_roll > 0) roll(program);
 }
 
-/// Stops the next ones that are to restart, as long as no more than so many are out of service. What was held by
-/// command, or is done, is so by intent.
+/// Stops the next processes that are to restart, as long as no more than max_unavailable are out of service. One that
+/// is held or done counts as in service: that is by intent.
 void Supervisor::roll(Program& program) {
     using enum ProcessState;
     std::uint32_t const in_service = count(program, {up, held, done}) - program.unwell;
     std::uint32_t unavailable = program.count - std::min(program.count, in_service);
-    std::uint32_t const most = program.policy->max_unavailable;  // 0: a new configuration has no such limit any more
+    std::uint32_t const most = program.policy->max_unavailable;  // 0: a new configuration no longer limits it
     for_each(program, [&](Place const& at) {
         if (!at.process.is_to_roll || (most > 0 && unavailable >= most)) return;
         ++unavailable;
@@ -490,7 +492,7 @@ void Supervisor::roll(Program& program) {
     });
 }
 
-/// At once, or when its turn comes: what is in service leaves it only then.
+/// Stops a process to restart it, at once or when its turn comes; until then it stays in service.
 void Supervisor::stop_for_restart(Place const& at, bool is_at_once) {
     bool const is_in_service = at.process.state == State::up && !at.process.is_unwell;
     if (at.policy().max_unavailable > 0 && is_in_service && !is_at_once) {
@@ -507,7 +509,7 @@ void Supervisor::stop_bound() {
         if (program.is_configured) stop_bound(program);
 }
 
-/// What stops makes those stop that are bound to it. As deep as a chain of programs may be long.
+/// Stops programs that are bound to one that is not ready. The recursion is as deep as the longest chain of programs.
 void Supervisor::stop_bound(Program& program) {
     if (program.policy->binds_to.empty()) return;
     if (count(program, {State::executing, State::activating, State::up}) == 0) return;
@@ -522,7 +524,7 @@ void Supervisor::stop_bound(Program& program) {
         stop_bound(programs_[index(id)]);
 }
 
-/// Nothing is left that could ever do anything by itself. What waits then waits for something that has failed.
+/// Whether nothing is left that could do anything by itself. What still waits is waiting for something that has failed.
 bool Supervisor::is_over() const {
     using enum ProcessState;
     if (phase_ != Phase::running || scheduled_ > 0) return false;
@@ -537,7 +539,7 @@ bool Supervisor::is_over() const {
     return has_ended;
 }
 
-/// The first that has failed, else the last that was done.
+/// The first process that has failed, otherwise the last one that was done.
 Supervisor::Ending Supervisor::last_ending() const {
     ProcessRecord const* chosen = nullptr;
     Ending ending{{}, 0};
@@ -642,7 +644,7 @@ ProcessView Supervisor::view(ProcessId id) const {
     return view;
 }
 
-/// splitmix64 (Steele, Lea, Flood, 2014), the upper 53 bits.
+/// Uses splitmix64 (Steele, Lea, Flood, 2014), the upper 53 bits.
 double Supervisor::random() {
     std::uint64_t z = (random_ += 0x9e3779b97f4a7c15);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;

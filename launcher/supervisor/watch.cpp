@@ -14,10 +14,10 @@ namespace {
 
 std::uint16_t bit(Helper helper) { return static_cast<std::uint16_t>(1U << static_cast<unsigned>(helper)); }
 
-/// A probe that comes again and again must leave time for something else.
+/// The time between two probes, with a minimum so that they leave time for something else.
 Duration probe_interval(Duration wanted) { return std::max<Duration>(wanted, milliseconds(1)); }
 
-/// After which nothing happens to a process by itself.
+/// Whether nothing happens to a process in that state by itself.
 bool is_end(ProcessState state) {
     using enum ProcessState;
     return state == down || state == waiting || state == done || state == failed || state == held;
@@ -53,7 +53,7 @@ void Supervisor::on(event::HelperEnded const& event) {
     switch (event.helper) {
         case Helper::pre_stop:
             if (at.process.state != State::pre_stop) return;
-            // One that was cancelled belonged to an earlier stop, and this one has waited for its end.
+            // A helper that was cancelled belonged to an earlier stop, and this stop has waited for its end.
             was_cancelled ? run_helper(at, Helper::pre_stop) : send_stop(at);
             return;
         case Helper::on_failure:
@@ -112,7 +112,7 @@ void Supervisor::judge_health(Place const& at, std::size_t check, bool ok) {
     act(action::ReportUnhealthy{at.id, failures, health.action, check});
 }
 
-/// Whether one that is up is ready, too: as long as no check that only reports has failed.
+/// Judges whether a process that is up is ready, too: it is as long as no check that only reports has failed.
 void Supervisor::judge_wellness(Place const& at) {
     std::span<CheckRecord> const mine = checks(at);
     bool is_unwell = false;
@@ -164,7 +164,7 @@ void Supervisor::on(event::TimePassed const&) {
     recompute_deadline();
 }
 
-/// The deadline of its state has passed.
+/// Handles a state whose deadline has passed.
 void Supervisor::time_passed(Place const& at) {
     switch (at.process.state) {
         case State::backoff: return begin(at);
@@ -202,7 +202,8 @@ void Supervisor::time_out(Place const& at, action::TimedOut what) {
             break;
         case action::TimedOut::watchdog: {
             at.process.fault = Fault::watchdog;
-            // It hangs: neither a drain nor a helper could tell it anything. Its core may tell somebody where.
+            // The process hangs: a drain or a helper could not tell it anything. Its core may tell somebody where it
+            // hangs.
             cancel_probes(at);
             set_state(at, State::stopping);
             at.process.stop_step = last_step;
@@ -215,7 +216,7 @@ void Supervisor::time_out(Place const& at, action::TimedOut what) {
 }
 
 void Supervisor::probe(Place const& at) {
-    if (is_under_way(at.process, Helper::readiness))  // cancelled, of an earlier run, and not yet gone
+    if (is_under_way(at.process, Helper::readiness))  // one of an earlier run, cancelled and not yet gone
         return set_timer(at.process.probe_at, in(probe_interval(at.policy().probe_interval)));
     set_timer(at.process.probe_at, never);
     run_helper(at, Helper::readiness);
@@ -224,7 +225,7 @@ void Supervisor::probe(Place const& at) {
 void Supervisor::probe_health(Place const& at, std::size_t check) {
     TimePoint& probe_at = checks(at)[check].probe_at;
     Helper const helper = helper_of_check(check);
-    if (is_under_way(at.process, helper))  // the same
+    if (is_under_way(at.process, helper))  // likewise
         return set_timer(probe_at, in(probe_interval(at.policy().checks[check].interval)));
     set_timer(probe_at, never);
     run_helper(at, helper);
@@ -256,7 +257,7 @@ void Supervisor::cancel_helper(Place const& at, Helper helper) {
     act(action::CancelHelper{at.id, helper});
 }
 
-/// All but those that are for what comes after a run.
+/// Cancels all helpers but those for what comes after a run.
 void Supervisor::cancel_helpers_of_run(Place const& at) {
     if (at.process.helpers == 0) return;
     cancel_helper(at, Helper::pre_stop);
@@ -272,7 +273,7 @@ void Supervisor::cancel_probes(Place const& at) {
 
 // Timers.
 
-/// Whatever the old state waited for ends with it.
+/// Sets the state. Whatever the old state waited for ends with it.
 void Supervisor::set_state(Place const& at, State state) {
     --at.program.in_state[static_cast<std::size_t>(at.process.state)];
     ++at.program.in_state[static_cast<std::size_t>(state)];
@@ -300,7 +301,7 @@ void Supervisor::set_timer(TimePoint& timer, TimePoint when) {
 }
 
 void Supervisor::remember_deadline(TimePoint deadline) {
-    // A bound that is in the past belongs to deadlines that are gone.
+    // A bound in the past belongs to deadlines that no longer exist.
     if (timers_ <= 1 && phase_ == Phase::running) earliest_ = deadline;
     earliest_ = std::min(earliest_, deadline);
 }

@@ -27,19 +27,19 @@ bool has_hung_up(int fd) {
 
 }  // namespace
 
-/// One client. Its two directions are watched apart: whoever does not read can still type ^C.
+/// One client. Its two directions are watched apart, so that a client that does not read can still type ^C.
 struct Attachments::Seat {
     UniqueFd fd;
     UniqueFd out;  // the same, for the second watch
     bool may_write = true;
     bool follows = false;
-    bool is_leaving = false;   // as soon as it has taken its output
-    bool is_given_up = false;  // until it has taken all that waits: nobody waits for it
+    bool is_leaving = false;   // ends when it has taken its output
+    bool is_given_up = false;  // nobody waits for it until it has taken all that waits
     std::optional<WindowSize> window;
     EventLoop::Watch readable;
     EventLoop::Watch writable;
-    std::string input;  // a frame that is not all there
-    std::string typed;  // what the terminal has not taken: then nothing more is heard
+    std::string input;  // an incomplete frame
+    std::string typed;  // what the terminal has not taken; meanwhile nothing more is read
     std::string output;
     std::size_t written = 0;  // of it
     std::uint64_t lost = 0;   // bytes
@@ -51,7 +51,7 @@ struct Attachments::Seat {
 /// One terminal with its clients.
 struct Attachments::Line {
     int master = -1;
-    UniqueFd again;             // the same master, for a watch of its own
+    UniqueFd again;             // the same master, duplicated to be watched separately
     EventLoop::Watch writable;  // while something waits to be typed
     std::vector<std::unique_ptr<Seat>> seats;
 };
@@ -75,7 +75,7 @@ void Attachments::each(Act const& act) const {
     }
 }
 
-/// Every entry from outside goes through here: clients that have gone are removed when nobody is at work with one.
+/// Wraps every entry from outside: clients that have gone are removed when nobody works with one any more.
 template <class Act>
 void Attachments::enter(Act const& act) {
     ++depth_;
@@ -137,7 +137,7 @@ void Attachments::end(Seat& seat) {
     seat.fd = {};
 }
 
-/// News, for which there is always room; who has never taken any of them leaves.
+/// Sends news, for which there is always room; a client that takes none of them is given up.
 void Attachments::tell(Seat& seat, AttachFrame what, std::string_view content) {
     if (!seat.fd || seat.is_leaving) return;
     if (seat.pending() > limits_.output_bytes + longest_attach_frame) return end(seat);
@@ -147,7 +147,7 @@ void Attachments::tell(Seat& seat, AttachFrame what, std::string_view content) {
     flush(seat);
 }
 
-/// Nothing comes behind this. What it has not taken yet waits for it.
+/// Sends the last frame. What the client has not taken yet comes before it.
 void Attachments::leave(Seat& seat, AttachFrame what, std::string_view content) {
     tell(seat, what, content);
     seat.typed.clear();
@@ -157,7 +157,7 @@ void Attachments::leave(Seat& seat, AttachFrame what, std::string_view content) 
 
 // What a program shows.
 
-/// A program waits for a client with more before it than half of what may be there.
+/// Whether a program has to wait for a client: when more than half of what may wait is waiting.
 bool Attachments::is_waited_for(Seat const& seat) const {
     return seat.fd && !seat.is_leaving && !seat.is_given_up && seat.pending() > limits_.output_bytes / 2;
 }
@@ -189,7 +189,7 @@ void Attachments::show(Seat& seat, std::string_view bytes) {
     if (!seat.writable) flush(seat);
 }
 
-/// Sends what the client takes, and waits for it where that is not all.
+/// Sends what the client takes, and waits for it if something is left.
 void Attachments::flush(Seat& seat) {
     if (!seat.fd) return;
     bool const was_waited_for = is_waited_for(seat);
@@ -217,7 +217,7 @@ void Attachments::flush(Seat& seat) {
     } else if (!seat.writable) {
         if (!seat.out) seat.out = UniqueFd{::fcntl(seat.fd.get(), F_DUPFD_CLOEXEC, 0)};
         auto watch = loop_.on_writable(seat.out.get(), [this, &seat] { enter([&] { flush(seat); }); });
-        if (!watch) return end(seat);  // out of descriptors, or of memory in the kernel
+        if (!watch) return end(seat);  // no more descriptors, or no memory in the kernel
         seat.writable = std::move(*watch);
     }
     if (was_waited_for && !is_waited_for(seat)) room_timer_.arm(loop_.now());
@@ -232,7 +232,7 @@ void Attachments::listen(Line& line, Seat& seat) {
     seat.readable = std::move(*watch);
 }
 
-/// One piece a round. What comes in many small frames is typed in one, and of several sizes the last one counts.
+/// Reads one piece a round. Text from many small frames is typed at once, and of several sizes the last one counts.
 void Attachments::hear(Line& line, Seat& seat) {
     std::span<char> const piece{buffer_.get(), input_piece};
     process::Peeked const front = process::peek(seat.fd.get(), piece);
@@ -258,7 +258,7 @@ void Attachments::hear(Line& line, Seat& seat) {
     pass_on(line, seat);
 }
 
-/// Gives the terminal what was typed, as far as it takes that; where there is none, it is lost.
+/// Gives the terminal what was typed, as far as it takes that; without a terminal it is lost.
 void Attachments::pass_on(Line& line, Seat& seat) {
     while (line.master >= 0 && !seat.typed.empty()) {
         ssize_t const size = ::write(line.master, seat.typed.data(), seat.typed.size());
@@ -289,7 +289,7 @@ void Attachments::await_terminal(Line& line) {
         line.writable = std::move(*watch);
         return;
     }
-    for (auto const& seat : line.seats) {  // it cannot be waited for: nobody is to hang
+    for (auto const& seat : line.seats) {  // nobody may hang because the terminal cannot be waited for
         seat->typed.clear();
         listen(line, *seat);
     }

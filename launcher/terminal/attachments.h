@@ -58,7 +58,7 @@ public:
     Attachments(Attachments const&) = delete;
     Attachments& operator=(Attachments const&) = delete;
 
-    /// Whether there is a place for one more; whoever has taken nothing for long has lost its own then.
+    /// Whether there is a place for one more client. One that has taken nothing for long loses its place for that.
     [[nodiscard]] bool make_place();
     /// `master`: of the terminal that the process has now, borrowed until ended(); -1: it does not run. `before`: what
     /// the client sees first.
@@ -74,7 +74,7 @@ public:
     [[nodiscard]] bool is_behind(TerminalKey key) const;
     /// The process has ended, `status` as wait(2) has it.
     void ended(TerminalKey key, int status);
-    /// The number is not there any more.
+    /// To be called when a process's number no longer exists.
     void removed(TerminalKey key);
     /// Another version of us takes over: they come to it anew.
     void upgrading();

@@ -17,7 +17,7 @@ winsize kernel_size(WindowSize size) {
 }
 
 Result<UniqueFd> open_master() {
-    // Without O_NOCTTY it would become ours, who lead a session without a terminal as PID 1.
+    // Without O_NOCTTY it would become our controlling terminal: as PID 1 we lead a session that has none.
     UniqueFd master{::open(device, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)};
     int const err = errno;
     if (master) return master;
@@ -32,7 +32,7 @@ Result<PseudoTerminal> open_pseudo_terminal(WindowSize size, uid_t owner) {
     PseudoTerminal terminal{TRY(open_master()), {}};
     int const unlocked = 0;
     if (::ioctl(terminal.master.get(), TIOCSPTLCK, &unlocked) != 0) return fail(errno, "unlock a terminal");
-    // By the master, and not by a name that leads elsewhere, perhaps.
+    // Opened through the master, not by a name that may lead elsewhere.
     terminal.slave = UniqueFd{::ioctl(terminal.master.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC)};
     int const err = errno;
     if (!terminal.slave) return fail(err, "open the other side of a terminal");
@@ -54,7 +54,7 @@ void show_in(int master, WindowSize size, bool is_to_be_drawn) {
     bool const is_same =
         ::ioctl(master, TIOCGWINSZ, &now) == 0 && now.ws_row == wanted.ws_row && now.ws_col == wanted.ws_col;
     if (is_same && is_to_be_drawn) {
-        // The kernel tells of changes only.
+        // The kernel signals changes only.
         winsize other = wanted;
         other.ws_row = static_cast<unsigned short>(other.ws_row > 1 ? other.ws_row - 1 : 2);
         (void)::ioctl(master, TIOCSWINSZ, &other);

@@ -23,8 +23,8 @@ namespace triton::launcher {
 
 namespace {
 
-// The fields of every struct in the state, once, for writing and for reading. A field that is new is a row here, and
-// does not compile without it; a name that has been written stays what it is.
+// The fields of every struct in the state, listed once, for writing and for reading. A new field needs a row here, or
+// the code does not compile. A name that has been written never changes.
 
 template <class A>
 constexpr void describe(A& a, RestartPolicy const*) {
@@ -101,7 +101,7 @@ constexpr void describe(A& a, ProgramPolicy const*) {
     a("probe_interval", &ProgramPolicy::probe_interval);
     a("start_timeout", &ProgramPolicy::start_timeout);
     a("watchdog", &ProgramPolicy::watchdog);
-    a("health", &ProgramPolicy::checks);  // one alone, as an object, of a launcher that knew no more
+    a("health", &ProgramPolicy::checks);  // older launchers have written one, as an object
     a("is_sequential", &ProgramPolicy::is_sequential);
     a("max_unavailable", &ProgramPolicy::max_unavailable);
 }
@@ -471,7 +471,7 @@ struct IsOptional<std::optional<T>> : std::true_type {};
 template <class T>
 struct IsOptional<Rare<T>> : std::true_type {};
 
-/// The last one that this version knows, of enums with names; the others are numbers.
+/// The last value that this version knows of an enum with names. The values of other enums are numbers.
 template <class E>
 constexpr std::int64_t last_of = std::numeric_limits<std::int64_t>::max();
 template <>
@@ -547,7 +547,7 @@ private:
     T const default_{};
 };
 
-/// Any bytes: as text if that is what they are, else {"hex": ".."}.
+/// Writes any bytes: as text if they are text, else as {"hex": ".."}.
 void put_bytes(json::Writer& json, std::string const& bytes) {
     bool const is_text = std::ranges::all_of(bytes, [](char c) { return c == '\n' || (c >= ' ' && c < 0x7f); });
     if (is_text) {
@@ -581,7 +581,7 @@ void put(json::Writer& json, T const& value) {
     } else if constexpr (std::same_as<T, config::SocketAddress>) {
         json.value(std::string_view(config::format_socket_address(value)));
     } else if constexpr (IsOptional<T>::value) {
-        put(json, *value);  // without a value it is the default, which is left out
+        put(json, *value);  // a missing value is the default, which is not written
     } else if constexpr (IsList<T>::value) {
         json.open('[');
         for (auto const& one : value)
@@ -613,7 +613,7 @@ private:
     }
 };
 
-/// Of processes, in states of before: failures in a row of the one check, which are counted anew.
+/// A field of processes that is no longer read: failures in a row of the one check, which are counted anew.
 constexpr std::string_view obsolete = "bad_probes";
 
 template <class T>
@@ -755,7 +755,7 @@ std::string write_upgrade_state(UpgradeState const& state) {
 
 std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view text) {
     json::Limits limits;
-    limits.document_bytes = std::numeric_limits<std::size_t>::max();  // it is our own
+    limits.document_bytes = std::numeric_limits<std::size_t>::max();  // the document is our own
     limits.values = std::numeric_limits<std::size_t>::max();
     json::ProblemList problems(1);
     auto const node = json::read_json(text, limits, problems);
@@ -793,7 +793,7 @@ Result<std::string> read_sealed(int fd) {
     int const seals = ::fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & needed) != needed)
         return fail(ErrorKind::denied, "read the state", "it is not in a sealed memory file");
-    // Whoever wrote it has left the position, which is the file's and not the descriptor's, at its end.
+    // The writer has left the position at the end, and both descriptors share it.
     if (::lseek(fd, 0, SEEK_SET) < 0) return fail(errno, "read the state");
     return read_open_file(fd, "the state", most_state_bytes);
 }

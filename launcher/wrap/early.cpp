@@ -13,8 +13,7 @@ Early early;
 #if defined(__x86_64__) && defined(TRITON_EARLY_ENTRY)
 
 /// The program's entry point calls this with the kernel's initial stack (System V ABI, AMD64 supplement, 3.4.1) before
-/// libc has started. The wrap mode runs here and exits; everything else returns, and libc starts as if nothing had
-/// been.
+/// libc has started. The wrap mode runs here and exits. In all other modes this returns, and libc starts as usual.
 extern "C" __attribute__((used, visibility("hidden"))) void triton_early(long* stack) {
     using namespace triton;
     using namespace triton::launcher;
@@ -37,7 +36,7 @@ extern "C" __attribute__((used, visibility("hidden"))) void triton_early(long* s
     early.wrap_failed = true;
 }
 
-// rdx is what the kernel leaves for atexit(3): nothing in a static program.
+// The kernel leaves a function for atexit(3) in rdx; in a static program there is none.
 asm(R"(
     .globl triton_entry
     .type triton_entry, @function

@@ -15,7 +15,8 @@ namespace {
 
 using process::raw::SignalSet;
 
-// Those that hardware raises too: somebody may send them, and a real fault ends us whether it is blocked or not.
+// Includes the signals that hardware raises: somebody may send them, and a real fault ends us whether they are blocked
+// or not.
 constexpr SignalSet everything = ~0UL;
 
 // wait4's status, without the macros of libc that other headers may redefine
@@ -76,8 +77,8 @@ bool equal(char const* a, char const* b) {
     return *a == *b;
 }
 
-/// Socket activation names the process that the sockets are for. When that is us it is the command now
-/// (sd_listen_fds(3)); somebody else's number stays. `text` is room for it.
+/// Socket activation names the process that the sockets are for. If that is us, it becomes the command
+/// (sd_listen_fds(3)); any other number stays. `text` has room for the entry.
 char** find_listen_pid(char** envp, char* text, int own_pid) {
     format_listen_pid(text, own_pid);
     for (; *envp; ++envp) {
@@ -86,8 +87,8 @@ char** find_listen_pid(char** envp, char* text, int own_pid) {
     return nullptr;
 }
 
-/// execve, and what execvp(3) does for a script without `#!`: give it to the shell. The two slots before the arguments
-/// are ours: the `--` or the program's name, and the command's name itself.
+/// Calls execve and, as execvp(3) does, gives a script without `#!` to the shell. The two slots before the arguments
+/// are ours to use: they held the `--` or the program's name, and the command's name.
 int execute_file(char const* file, char** argv, char** envp) {
     int const error = static_cast<int>(-process::raw::call(SYS_execve, process::raw::address(file),
                                                            process::raw::address(argv), process::raw::address(envp)));
@@ -111,7 +112,7 @@ bool has_slash(char const* text) {
     return false;
 }
 
-/// As execvp(3): each directory of PATH; EACCES is remembered, since a later directory may do better.
+/// Searches as execvp(3) does: each directory of PATH; EACCES is remembered, since a later directory may do better.
 int execute_in_path(char** argv, char** envp) {
     char const* const name = argv[0];
     if (has_slash(name)) return execute_file(name, argv, envp);
@@ -156,12 +157,12 @@ void run_child(void* argument) {
     if (child.options->session) {
         if (process::raw::Value const result = process::raw::call(SYS_setsid); result < 0)
             give_up(child, WrapStage::session, static_cast<int>(-result));
-        // The parent has let go of the terminal. Without one this fails, and nothing is lost.
+        // The parent has let go of the terminal. If there is none, this fails and nothing is lost.
         if (child.foreground) (void)process::raw::call(SYS_ioctl, at_terminal_fd, TIOCSCTTY, 0);
     } else {
         if (process::raw::Value const result = process::raw::call(SYS_setpgid, 0, 0); result < 0)
             give_up(child, WrapStage::process_group, static_cast<int>(-result));
-        // Before execve, so that the command never runs in the background; SIGTTOU is still blocked.
+        // This comes before execve, so that the command never runs in the background; SIGTTOU is still blocked.
         if (child.foreground)
             (void)process::raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, process::raw::address(&pid));
     }
@@ -178,15 +179,15 @@ void run_child(void* argument) {
     (void)process::raw::call(SYS_rt_sigprocmask, SIG_SETMASK, process::raw::address(&child.inherited_mask), 0,
                              sizeof(SignalSet));
     int const error = execute_in_path(child.argv, child.envp);
-    // The parent tells of the failure and reads its environment for that: nothing of ours may stay in it.
+    // The parent reports the failure and reads its environment for that, so our entry must not stay in it.
     if (listen_entry) *listen_entry = listen_own;
     give_up(child, WrapStage::execute, error);
 }
 
-/// The directory of the start is the command's: here it would keep a volume from being unmounted.
+/// Leaves the working directory to the command: if we stayed there, a volume could not be unmounted.
 void leave_directory() {
     char const root[] = "/";
-    (void)process::raw::call(SYS_chdir, process::raw::address(root));  // it stays where "/" cannot be entered
+    (void)process::raw::call(SYS_chdir, process::raw::address(root));  // stays where it is if "/" cannot be entered
 }
 
 class Init {
@@ -224,7 +225,7 @@ private:
     int child_ = 0;
     int status_ = 0;
     bool has_terminal_ = false;  // our group was in its foreground
-    int terminal_group_ = 0;     // that group; 0 when it is one of another PID namespace
+    int terminal_group_ = 0;     // 0: it belongs to another PID namespace
     bool is_pid_1_ = false;
 };
 
@@ -256,7 +257,7 @@ WrapOutcome Init::prepare() {
         process::raw::Value const parent = process::raw::call(SYS_getppid);
         process::raw::Value const result =
             process::raw::call(SYS_prctl, 1 /* PR_SET_PDEATHSIG */, options_.parent_death_signal);
-        if (process::raw::call(SYS_getppid) != parent)  // it died before that
+        if (process::raw::call(SYS_getppid) != parent)  // the parent died before that
             (void)process::raw::call(SYS_kill, own_pid_, options_.parent_death_signal);
         if (result < 0) return {WrapStage::parent_death_signal, static_cast<int>(-result), 0};
     }
@@ -265,7 +266,7 @@ WrapOutcome Init::prepare() {
                     group == process::raw::call(SYS_getpgid, 0);
     if (has_terminal_) terminal_group_ = group;
     if (has_terminal_ && options_.session) {
-        // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it: not to be forwarded.
+        // A session leader that lets go of its terminal gets SIGHUP and SIGCONT for it; these are not to be forwarded.
         bool const leads = process::raw::call(SYS_getsid, 0) == own_pid_;
         if (process::raw::call(SYS_ioctl, at_terminal_fd, TIOCNOTTY) == 0 && leads)
             ignore_once_ = process::raw::bit(SIGHUP) | process::raw::bit(SIGCONT);
@@ -309,12 +310,12 @@ int Init::code_of(int status) const {
 
 void Init::send(int signo) const {
     bool const reached_group = options_.group && process::raw::call(SYS_kill, -child_, signo) == 0;
-    // It may have left the group that it was given, with others still in it.
+    // The command may have left its group while others are still in it.
     if (!reached_group || signo == SIGKILL) (void)process::raw::call(SYS_kill, child_, signo);
 }
 
-/// The shell has put our group into the foreground (fg) after it was started in the background: the command is to have
-/// the terminal. Returns whether that is so.
+/// A shell may have put our group into the foreground (fg) after a start in the background: the command is to have the
+/// terminal. Returns whether that is so.
 bool Init::take_foreground() {
     if (is_pid_1_ || options_.session || options_.pause) return false;
     int group = 0;
@@ -326,7 +327,8 @@ bool Init::take_foreground() {
     return true;
 }
 
-/// The command's group had it and is gone; whoever shares ours (a script, make) would read EIO. SIGTTOU is blocked.
+/// Takes the terminal back from the command's group, which is gone: others in our group (a script, make) would read
+/// EIO. SIGTTOU is blocked.
 void Init::give_terminal_back() const {
     if (!terminal_group_ || options_.session || is_pid_1_) return;
     int group = 0;
@@ -335,14 +337,14 @@ void Init::give_terminal_back() const {
     (void)process::raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, process::raw::address(&terminal_group_));
 }
 
-/// The command has been stopped by the terminal (^Z). The shell above us waits for our group to stop, so take the
-/// terminal back, stop, and hand all on when the shell continues us. PID 1 has no shell above it.
+/// Follows a command that the terminal has stopped (^Z). The shell above us waits for our group to stop: take the
+/// terminal back, stop, and hand everything on when the shell continues us. PID 1 has no shell above it.
 void Init::follow_stop(int signo) {
     int group = 0;
     if (is_pid_1_ || options_.session ||
         process::raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, process::raw::address(&group)) != 0)
         return;
-    // It stopped for want of the terminal, which the shell has given to us (fg) meanwhile.
+    // The command stopped because it did not have the terminal. The shell has given it to us (fg) meanwhile.
     bool const wants_terminal = signo == SIGTTIN || signo == SIGTTOU;
     if (!wants_terminal || !take_foreground()) {
         give_terminal_back();
@@ -352,7 +354,8 @@ void Init::follow_stop(int signo) {
     (void)process::raw::call(SYS_kill, -child_, SIGCONT);
 }
 
-/// SIGCHLD coalesces: take all that have ended, the command first. Returns whether it is among them.
+/// Reaps all children that have ended, the command first, since SIGCHLD coalesces. Returns whether the command was
+/// among them.
 bool Init::reap() {
     int orphans = 0;
     bool const has_waited = reap_at_ != 0;
@@ -383,8 +386,8 @@ bool Init::reap(int wanted, int& orphans) {
     }
 }
 
-/// Each wait walks over the children that live still, and meanwhile those that die wait for the kernel's lock: many
-/// that end at once are reaped sooner when they are let die first. See Children::let_die().
+/// Each wait walks over all living children, and a child that dies meanwhile waits for the kernel's lock: many that end
+/// at once are reaped sooner when they may die first. See Children::let_die().
 void Init::let_die(int orphans) {
     constexpr int orphans_of_a_storm = 16;
     constexpr std::int64_t window = 4'000'000, pause = 1'000'000;  // ns
@@ -413,17 +416,18 @@ void Init::forward(int received) {
     if (received == SIGCONT) (void)take_foreground();
     if (signo) {
         arm_stop_timeout(received);
-        // In a session of its own the command's group is orphaned, and the kernel discards these for it (POSIX, 2.4.3).
+        // With its own session the command's group is orphaned, and the kernel discards these signals for it (POSIX,
+        // 2.4.3).
         bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;
         send(is_discarded ? SIGSTOP : signo);
         if (observer_ && observer_->forwarded) observer_->forwarded(signo, child_);
     }
-    // As dumb-init, whatever the signal was rewritten to, or dropped: the shell that sent it waits for us to stop.
+    // As dumb-init does, even if the signal was rewritten or dropped: the shell that sent it waits for us to stop.
     bool const suspends = options_.session || options_.flavor == Flavor::dumb_init;
     if (suspends && is_from_terminal(received) && !is_pid_1_) (void)process::raw::call(SYS_kill, own_pid_, SIGSTOP);
 }
 
-/// Waits for a signal, for ever unless a stop timeout runs. Returns false when that has passed.
+/// Waits for a signal, for ever unless a stop timeout runs. Returns false when that timeout has passed.
 bool Init::wait_for_signal(int& signo) {
     for (;;) {
         std::int64_t timeout[2] = {};
@@ -444,7 +448,7 @@ bool Init::wait_for_signal(int& signo) {
             return true;
         }
         if (result == -EINTR || result == -EAGAIN) continue;
-        // Refused, by a seccomp profile: signals cannot be read, but the end of the command can be waited for.
+        // A seccomp profile refuses it: signals cannot be read, but the end of the command can be waited for.
         (void)process::raw::call(SYS_waitid, 0 /* P_ALL */, 0, 0, 4 /* WEXITED */ | 0x01000000 /* WNOWAIT */, 0);
         signo = SIGCHLD;
         return true;
@@ -461,7 +465,7 @@ WrapOutcome Init::run(char** argv, char** envp) {
         leave_directory();
         (void)reap();  // those that ended before SIGCHLD was kept for us
     }
-    // Inherited descriptors are the command's: held here too, a socket that it closes would stay open.
+    // Inherited descriptors are for the command: if we held them too, a socket that it closes would stay open.
     (void)process::raw::call(SYS_close_range, 3, ~0U, 0);
     for (;;) {
         int signo = 0;
@@ -476,7 +480,7 @@ WrapOutcome Init::run(char** argv, char** envp) {
             break;
         }
     }
-    // As dumb-init: what is left of the session is told. (PID 1's own exit ends the rest.)
+    // As dumb-init does: the rest of the session gets a signal. (For PID 1, our exit ends the rest.)
     if (options_.session && options_.group) (void)process::raw::call(SYS_kill, -child_, SIGTERM);
     give_terminal_back();
     return {WrapStage::none, 0, code_of(status_)};

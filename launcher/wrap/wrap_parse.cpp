@@ -65,7 +65,7 @@ int find_long(char const* name, char const* end) {
     return -1;
 }
 
-/// KILL_GROUP for kill-group.
+/// Compares with names of environment variables: KILL_GROUP for kill-group.
 int find_environment(char const* name, char const* end) {
     for (int row = 0; row < row_count; ++row) {
         char const* of_row = wrap_option_rows[row].long_name;
@@ -79,7 +79,7 @@ int find_environment(char const* name, char const* end) {
     return -1;
 }
 
-/// One A:B, or several with blanks between, as an environment variable has them.
+/// Applies one A:B, or several with blanks between them, as an environment variable has them.
 WrapParse apply_rewrites(char const* text, WrapOptions& options) {
     do {
         char const* end = text;
@@ -95,7 +95,7 @@ WrapParse apply_rewrites(char const* text, WrapOptions& options) {
 }
 
 WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
-    char const* const text = value ? value : "";  // null for those that take none
+    char const* const text = value ? value : "";  // null for options that take none
     char const* const end = end_of(text);
     switch (option) {
         case WrapOption::kill_group: options.group = true; return WrapParse::wrap;
@@ -123,7 +123,7 @@ WrapParse apply(WrapOption option, char const* value, WrapOptions& options) {
     __builtin_unreachable();
 }
 
-/// 1, true, yes, on; 0, false, no, off and nothing; -1: neither.
+/// Reads 1, true, yes, on; 0, false, no, off and the empty text. Returns -1 for anything else.
 int parse_boolean(char const* text) {
     char const* const end = end_of(text);
     if (same_letters(text, end, "1") || same_letters(text, end, "TRUE") || same_letters(text, end, "YES") ||
@@ -141,17 +141,17 @@ WrapParse apply_environment(char const* entry, WrapOptions& options) {
         while (*equals && *equals != '=')
             ++equals;
         int const row = find_environment(name, equals);
-        if (row < 0 || !*equals) return WrapParse::wrap;  // another mode's
+        if (row < 0 || !*equals) return WrapParse::wrap;  // it belongs to another mode
         auto const option = static_cast<WrapOption>(row);
         if (!equals[1]) return WrapParse::wrap;  // set but empty means not set
         if (takes_value(option)) return apply(option, equals + 1, options);
-        // Those that do something else than run a command are for command lines.
+        // Options that do not run a command are only for command lines.
         if (option >= WrapOption::help) return WrapParse::wrap;
         int const set = parse_boolean(equals + 1);
         if (set < 0) return WrapParse::bad_boolean;
         return set ? apply(option, nullptr, options) : WrapParse::wrap;
     }
-    // tini asks only whether these are there; dumb-init compares with one value.
+    // tini asks only whether the variable is set; dumb-init compares it with one value.
     if (options.flavor == Flavor::dumb_init) {
         if (char const* const value = after(entry, "DUMB_INIT_SETSID="); value && equal(value, end_of(value), "0"))
             options.group = options.session = false;
@@ -199,15 +199,15 @@ WrapParse apply_argument(int argc, char** argv, int& index, WrapOptions& options
     return WrapParse::wrap;
 }
 
-/// Whether an argument names the configuration, beside whose programs the command is to run then.
+/// Whether an argument names the configuration, with whose programs the command is then to run.
 bool names_configuration(char const* argument) {
     char const* rest = after(argument, "--input-dir");
     if (!rest) rest = after(argument, "--input-monitor-conf");
     return rest && (!*rest || *rest == '=');
 }
 
-/// Ours only when a `--` stands where an option may, or when it asks for a pause: other modes have neither, but for a
-/// command beside programs.
+/// Whether the command line is for the wrap mode: it has a `--` where an option may stand, or asks for a pause. Other
+/// modes have neither, except for a command that runs with programs.
 bool is_for_wrap(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
         char const* const end = end_of(argv[i]);
@@ -249,7 +249,8 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     bool const separated = index > 1 && equal(argv[index - 1], end_of(argv[index - 1]), "--");
     if (needs_separator && !separated) return {WrapParse::not_wrap, index, false};
     options.command = index;
-    // tini's usage line. Its getopt(3) takes the separator away wherever it stands, ours where that line has it.
+    // In tini's usage line a `--` follows the program. Its getopt(3) takes that away wherever it stands, we do so only
+    // there.
     options.drops_separator = options.flavor == Flavor::tini && !separated && index + 1 < argc &&
                               equal(argv[index + 1], end_of(argv[index + 1]), "--");
     return {WrapParse::wrap, index, false};

@@ -31,7 +31,7 @@ std::string_view take_letters(std::string_view& text) {
     return letters;
 }
 
-/// whole.fraction times unit; nullopt when that is beyond 64 bits. What is below a nanosecond is cut off.
+/// Returns whole.fraction times unit; nullopt when that is beyond 64 bits. Anything below a nanosecond is cut off.
 std::optional<std::uint64_t> scale(std::string_view whole, std::string_view fraction, std::uint64_t unit) {
     std::uint64_t sum = 0;
     for (char const c : whole) {
@@ -46,7 +46,7 @@ std::optional<std::uint64_t> scale(std::string_view whole, std::string_view frac
     return sum;
 }
 
-/// The row of a unit's name, looked for from `begin` on; past the end when it is not there.
+/// The row of a unit's name, searched from `begin` on; past the end when there is none.
 std::size_t find_unit(std::string_view name, std::size_t begin) {
     std::size_t row = begin;
     while (row < units.size() && units[row].name != name)

@@ -30,13 +30,13 @@ std::uint64_t pack(int fd, std::uint32_t serial) {
 struct EventLoop::State {
     std::vector<Registration> registrations;  // by descriptor: the kernel gives out the lowest free number
     std::uint32_t last_serial = 0;
-    // Not in order: a program has a dozen of them, and a look at each costs less than the wait. There is room for all
+    // Not sorted: a program has a dozen timers, and looking at each costs less than the wait. There is room for all
     // that exist, so that arming one allocates nothing.
     std::vector<Timer*> armed;
     std::size_t timers = 0;
     std::uint64_t round = 1;
     bool is_calling_timers = false;
-    Timer* called = nullptr;  // now; null: none, or it was dropped
+    Timer* called = nullptr;  // the one being called; null: none, or it was dropped
 
     Registration* find(int fd) {
         auto const at = static_cast<std::size_t>(fd);
@@ -131,13 +131,13 @@ void EventLoop::Timer::disarm() {
     place_ = nowhere;
 }
 
-/// Null: none is armed.
+/// The timer that is due first; null: none is armed.
 EventLoop::Timer* EventLoop::earliest() const {
     auto const found = std::ranges::min_element(state_->armed, {}, &Timer::when_);
     return found == state_->armed.end() ? nullptr : *found;
 }
 
-/// Rounded up, so that the timer's time has passed when we wake. -1: nothing but descriptors is to wake us.
+/// Milliseconds to wait, rounded up so that the timer's time has passed when we wake. -1: only descriptors can wake us.
 int EventLoop::timeout() const {
     Timer const* const next = earliest();
     if (!next) return -1;
@@ -160,8 +160,8 @@ void EventLoop::call(Timer& timer) {
     }
 }
 
-/// One that a callback of a timer has armed waits for the next round: whatever they arm, a round ends. One that a
-/// descriptor's callback has armed does not, or a timer that each event arms anew would never be called.
+/// A timer that was armed by a timer's callback waits for the next round: so a round ends, whatever they arm. One that
+/// a descriptor's callback has armed does not wait, or a timer that each event arms anew would never be called.
 bool EventLoop::call_timers() {
     struct Guard {
         bool& flag;

@@ -19,7 +19,7 @@ struct Range {
 };
 using Ranges = std::array<Range, 8>;
 
-/// Only segments that are never written: a written page of a private mapping exists nowhere else.
+/// Finds the segments that are never written: a written page of a private mapping exists nowhere else.
 int find_read_only_segments(dl_phdr_info* program, std::size_t, void* to) {
     auto const page = static_cast<std::uintptr_t>(::getpagesize());
     auto* next = static_cast<Ranges*>(to)->begin();
@@ -40,7 +40,7 @@ void release_idle_memory() {
     (void)::malloc_trim(0);
     Ranges ranges{};
     (void)::dl_iterate_phdr(find_read_only_segments, &ranges);
-    // Last of all: whatever runs afterwards brings its pages back, and 15 around each.
+    // Comes last: whatever runs afterwards brings its pages back, and 15 around each.
     for (Range const& range : ranges) {
         if (range.size > 0) (void)::madvise(reinterpret_cast<void*>(range.begin), range.size, MADV_DONTNEED);
     }

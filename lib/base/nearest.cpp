@@ -8,14 +8,14 @@ namespace triton {
 
 namespace {
 
-constexpr std::size_t longest_word = 64;  // what is longer is not a typing error, and rows live on the stack
+constexpr std::size_t longest_word = 64;  // anything longer is not a typing error, and rows live on the stack
 
 char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 bool same(char a, char b) { return lower(a) == lower(b); }
 bool equal(std::string_view a, std::string_view b) { return std::ranges::equal(a, b, same); }
 
-/// Insertions, deletions, substitutions and swaps of neighbours (optimal string alignment) that turn one into the
-/// other.
+/// How many insertions, deletions, substitutions and swaps of neighbours turn one word into the other (optimal string
+/// alignment).
 std::size_t distance(std::string_view a, std::string_view b) {
     using Row = std::array<std::size_t, longest_word + 1>;
     Row before_last{};
@@ -40,7 +40,7 @@ std::size_t distance(std::string_view a, std::string_view b) {
 bool is_separator(char c) { return c == '-' || c == '_' || c == '.'; }
 bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
 
-/// Whether a part of a word begins at `i`: "run|Servers", "log|-level".
+/// Whether a part of a word begins at `i`, as in "run|Servers" or "log|-level".
 bool is_boundary(std::string_view word, std::size_t i) {
     return is_separator(word[i]) || (is_upper(word[i]) && !is_upper(word[i - 1]));
 }

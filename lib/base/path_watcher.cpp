@@ -22,11 +22,10 @@ namespace {
 constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 constexpr std::uint32_t of_names =
     of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
-constexpr int most_links = 40;  // as the kernel, path_resolution(7)
-// Whoever may swap a link on the way decides how often the walk is repeated, the configuration how many paths there
-// are.
+constexpr int most_links = 40;  // as in the kernel, path_resolution(7)
+// The number of walks is up to those that may swap a link on the way; the number of paths is up to the configuration.
 constexpr std::size_t most_walks = 100;
-constexpr std::size_t most_walked_paths = 2000;  // in all walks, but for the least
+constexpr std::size_t most_walked_paths = 2000;  // in all walks, beyond the least number
 constexpr std::size_t least_walks = 3;
 constexpr std::size_t most_comparisons = 20'000;  // of events with names, a few milliseconds
 
@@ -48,7 +47,7 @@ std::optional<std::string> read_link(std::string const& path) {
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
-/// Whether a name that is watched for, or the pattern that it is, means this one.
+/// Whether a watched name, or the pattern in its place, matches this one.
 bool means(std::string const& name, char const* found) {
     return name == found || (PathWatcher::is_pattern(name) && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
 }
@@ -120,7 +119,7 @@ bool PathWatcher::is_pattern(std::string_view path) {
     return path.find_first_of("*?[", path.rfind('/') + 1) != path.npos;
 }
 
-/// By ctime, which nobody can set back, as the times of content can be.
+/// Identifies a file by its ctime, too: nobody can set that back, unlike the times of its content.
 PathWatcher::Identity PathWatcher::identity_of(std::string const& path) {
     struct stat status;
     if (::stat(path.c_str(), &status) != 0) return {};
@@ -131,16 +130,17 @@ bool PathWatcher::has_names(std::vector<Name> const& names) {
     return std::ranges::any_of(names, [](Name const& name) { return !name.text.empty(); });
 }
 
-/// What comes after it was looked for and before its watch is there makes no event: hence the walk is repeated until it
-/// leads to the same places again, and these have the same watches again. A place with the same name may be another
-/// directory: one may be looked up by inotify_add_watch(), be replaced, and get its watch after that.
+/// Watches all directories on the way to the paths. What appears between the look and its watch causes no event, so the
+/// walk is repeated until it leads to the same places, with the same watches. Places are not enough:
+/// inotify_add_watch() may look up a directory that is replaced before it gets its watch, and then another one has its
+/// name.
 Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
     if (paths_ != paths) {
         paths_ = paths;
         auto const before = std::exchange(told_, {});
         for (std::string const& path : paths) {
             if (is_pattern(path)) continue;
-            auto const known = before.find(path);  // its change may be among those that will turn out to be lost
+            auto const known = before.find(path);  // its change may be among those that were lost
             told_[path] = known == before.end() ? identity_of(path) : known->second;
         }
     }
@@ -169,12 +169,12 @@ Result<bool> PathWatcher::watch(Wanted const& wanted) {
         int const err = errno;
         bool const is_gone = watch < 0 && (err == ENOENT || err == ENOTDIR);
         if (is_gone && were_all_there) were_all_there = false;
-        // What may not be read: its parent tells when that changes.
+        // A directory that may not be read: its parent tells when that changes.
         if (watch < 0 && !is_gone && err != EACCES) were_all_there = fail(err, "watch " + directory);
         if (watch >= 0) names[watch].insert(names[watch].end(), mine.begin(), mine.end());
     }
     for (auto& [watch, of_directory] : names)
-        std::ranges::sort(of_directory);  // two names of one directory come in any order
+        std::ranges::sort(of_directory);  // two names of one directory may come in any order
     for (auto const& [watch, old] : names_) {
         if (!names.contains(watch)) (void)::inotify_rm_watch(inotify_.get(), watch);  // EINVAL: gone with its directory
     }
@@ -190,8 +190,7 @@ void PathWatcher::forget() {
     told_.clear();
 }
 
-/// A flood in one directory makes the queue lose events of others: those whose files are as they were are not
-/// concerned.
+/// Finds out which files have changed after a flood in one directory made the queue lose events of others.
 void PathWatcher::find_lost_changes(std::vector<bool>& has_changed) const {
     for (std::size_t path = 0; path < paths_.size(); ++path)
         if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_.at(paths_[path])) has_changed[path] = true;
@@ -205,7 +204,7 @@ bool PathWatcher::has_events() const {
 std::vector<std::size_t> PathWatcher::take_changes() {
     std::vector<bool> has_changed(paths_.size(), false);
     bool has_lost = false;
-    alignas(inotify_event) std::array<char, 1024> buffer;  // little enough that its events are within the limit
+    alignas(inotify_event) std::array<char, 1024> buffer;  // so small that its events stay within the limit
     for (std::size_t comparisons = 0; comparisons < most_comparisons;) {
         ssize_t const size = ::read(inotify_.get(), buffer.data(), buffer.size());
         if (size < 0 && errno == EINTR) continue;

@@ -15,7 +15,7 @@ namespace triton {
 
 namespace {
 
-constexpr int most_links = 40;          // as the kernel: path_resolution(7)
+constexpr int most_links = 40;          // as in the kernel: path_resolution(7)
 constexpr long fchmodat2_number = 452;  // Linux 6.6
 
 Result<UniqueFd> open_directory(int at, char const* name) {
@@ -25,7 +25,7 @@ Result<UniqueFd> open_directory(int at, char const* name) {
     return fd;
 }
 
-/// A path that is walked: where we are, and what is left of it.
+/// A walk along a path: where it is, and what is left of the path.
 struct Walk {
     UniqueFd directory;
     std::string rest;
@@ -50,7 +50,8 @@ struct Walk {
 
     [[nodiscard]] bool is_at_last() const { return rest.find_first_not_of('/') == std::string::npos; }
 
-    /// Goes on with what a link says. It is open itself (O_PATH | O_NOFOLLOW), so that it is the one that was judged.
+    /// Goes on with the text of a link. The link itself is open (O_PATH | O_NOFOLLOW), so the one that was judged is
+    /// followed.
     Result<> follow(UniqueFd const& link, struct stat const& status, std::string const& name) {
         if (status.st_uid != 0 && status.st_uid != ::geteuid())
             return fail(ErrorKind::denied, {},
@@ -65,16 +66,16 @@ struct Walk {
     }
 };
 
-/// Links of the kernel have no text that could be walked. Nobody but the kernel makes any there.
+/// Whether a link is the kernel's, whose text cannot be walked. Nobody else can make links on /proc.
 bool is_on_proc(UniqueFd const& fd) {
     struct statfs status;
     return ::fstatfs(fd.get(), &status) == 0 && status.f_type == PROC_SUPER_MAGIC;
 }
 
-/// By descriptor, which may be O_PATH. Returns whether it could; errno.
+/// Changes the mode of a file by its descriptor, which may be O_PATH. Returns whether that worked; errno.
 bool change_mode(int fd, mode_t mode) {
     if (::syscall(fchmodat2_number, fd, "", mode, AT_EMPTY_PATH) == 0) return true;
-    // Older kernels do not know it, and filters answer what they like to what they do not know.
+    // Older kernels do not have this call, and filters may answer anything to a call that they do not know.
     return ::chmod(("/proc/self/fd/" + std::to_string(fd)).c_str(), mode) == 0;
 }
 
@@ -89,7 +90,7 @@ Result<Place> Place::find(std::string const& path, LastLink last) {
     if (path.empty()) return fail(ENOENT, {});
     Walk walk;
     TRY(walk.start(path));
-    // At most PATH_MAX / 2 names and `most_links` links, each with a text of that length.
+    // A walk takes at most PATH_MAX / 2 names and `most_links` links, each with a text of that length.
     for (;;) {
         std::string const name = walk.take_name();
         bool const is_last = walk.is_at_last();
@@ -136,7 +137,7 @@ Result<> Place::set_access(FileId id, std::optional<uid_t> user, std::optional<g
     UniqueFd const fd = open(O_PATH);
     struct stat status;
     bool const is_there = fd && ::fstat(fd.get(), &status) == 0;
-    // Another name may belong to another directory, where somebody else says who may have it.
+    // A second name may be in another directory, whose owner decides who may have the file.
     if (!is_there || id_of(status) != id || status.st_nlink != 1)
         return fail(ErrorKind::refused, {}, "another file has replaced it");
     uid_t const new_user = user.value_or(status.st_uid);
@@ -173,7 +174,7 @@ bool Place::rename(std::string const& from, std::string const& to) const {
 bool Place::remove() const { return ::unlinkat(directory_.get(), name_.c_str(), 0) == 0; }
 
 void Place::remove_if(FileId id) const {
-    if (is(id)) (void)remove();  // a name that stays is replaced by the next one
+    if (is(id)) (void)remove();  // a name that stays is replaced next time
 }
 
 }  // namespace triton

@@ -15,7 +15,8 @@ Result<std::string> read_open_file(int fd, std::string const& path, std::size_t 
     struct stat status{};
     bool const has_size = ::fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0;
     std::string text;
-    // One byte more than the size, so that a file of that size is read in two calls, the second of which finds the end.
+    // One byte more than the size: a file that is as long as it says is then read in two calls, the second of which
+    // finds the end.
     std::size_t chunk = has_size ? static_cast<std::size_t>(status.st_size) + 1 : 65536;
     for (;;) {
         chunk = std::min(chunk, limit + 1 - text.size());
@@ -29,7 +30,7 @@ Result<std::string> read_open_file(int fd, std::string const& path, std::size_t 
         if (size == 0) return text;
         if (text.size() > limit)
             return fail(ErrorKind::invalid, "read " + path, "it has more than " + std::to_string(limit) + " bytes");
-        chunk = has_size ? 4096 : 65536;  // of a file that is as long as it said, only the end is left to find
+        chunk = has_size ? 4096 : 65536;  // only the end is left to find, if the file is as long as it said
     }
 }
 

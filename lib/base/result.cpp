@@ -28,7 +28,7 @@ ErrorKind kind_of_errno(int err) {
         case ENODEV: return ErrorKind::not_found;
         case EEXIST:
         case ENOTEMPTY: return ErrorKind::exists;
-        case ELOOP:  // where links lead nowhere, as where they lead outside
+        case ELOOP:  // links that lead nowhere, like links that lead outside
         case EXDEV: return ErrorKind::refused;
         case EBUSY:
         case ETXTBSY:

@@ -6,7 +6,7 @@ namespace triton {
 
 namespace {
 
-// gmtime_r() and strftime() would bring a static program time zones, scanf() and all that converts floating point.
+// gmtime_r() and strftime() would link time zones, scanf() and all floating point conversion into a static program.
 
 constexpr std::size_t length_of_second = 20;
 constexpr std::int64_t first_second = -62'167'219'200;  // of the year 0
@@ -17,7 +17,7 @@ void put_digits(char* last, std::uint64_t value, int count) {
         *last-- = static_cast<char>('0' + value % 10);
 }
 
-/// Writes the first 19 characters: all of a second but its zone.
+/// Writes the first 19 characters: everything up to the second, without the zone.
 void put_second(char* text, std::int64_t unix_seconds) {
     using namespace std::chrono;
     if (unix_seconds < first_second || unix_seconds > last_second) unix_seconds = 0;
@@ -47,7 +47,7 @@ std::string rfc3339(std::int64_t unix_seconds) {
 std::string_view TimeText::at(std::int64_t microseconds) {
     constexpr std::int64_t million = 1'000'000;
     std::int64_t const rest =
-        (microseconds % million + million) % million;  // that of a time before 1970 is not negative
+        (microseconds % million + million) % million;  // not negative for a time before 1970 either
     std::int64_t const second = (microseconds - rest) / million;
     if (second != second_) {
         second_ = second;

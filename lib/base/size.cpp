@@ -29,7 +29,7 @@ std::optional<std::uint64_t> unit_of(std::string_view name) {
     return std::nullopt;
 }
 
-/// 0.fraction times unit, cut off; digits beyond the 13th are less than a byte of the largest unit.
+/// Returns 0.fraction times unit, cut off; digits beyond the 13th are less than a byte of the largest unit.
 std::uint64_t part_of(std::string_view fraction, std::uint64_t unit) {
     constexpr std::size_t kept = 13;
     __extension__ using Wide = unsigned __int128;

@@ -14,11 +14,11 @@ namespace {
 
 std::unexpected<Error> not_opened(int err, std::string const& path) {
     std::string const what = "open " + json::shown(path);
-    // The system's texts for these two say something else than what happened.
+    // The system's texts for these two do not say what happened.
     if (err == EXDEV) return fail(ErrorKind::refused, what, "it leads outside the directory");
     if (err == EINVAL) return fail(ErrorKind::invalid, what, "it is not a regular file");
     if (err == ESTALE) return fail(ErrorKind::unavailable, what, "the directory has been removed");
-    if (err == ELOOP) return fail(ErrorKind::refused, what, errno_text(err));  // of links, which lead nowhere
+    if (err == ELOOP) return fail(ErrorKind::refused, what, errno_text(err));  // about links that lead nowhere
     return fail(err, what);
 }
 
@@ -53,7 +53,7 @@ Result<struct stat> ConfinedDirectory::look_at_file(std::string const& path) con
 }
 
 Result<ConfinedDirectory::File> ConfinedDirectory::open_file(std::string const& path) const {
-    // First without opening it: to open a device or a FIFO may do something.
+    // Looks first, without opening: opening a device or a FIFO may make it act.
     if (auto const looked_at = look_at_file(path); !looked_at) return std::unexpected(looked_at.error());
     auto opened = open_beneath(directory_.get(), path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
     if (!opened) return not_opened(opened.error(), path);

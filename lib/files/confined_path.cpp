@@ -14,7 +14,7 @@ namespace {
 
 constexpr int most_attempts = 16;
 
-/// A removed one is empty for ever, whatever is made anew in its place.
+/// Whether the directory has been removed: then it stays empty, whatever takes its name.
 bool is_removed(int directory) {
     struct stat status;
     return ::fstat(directory, &status) == 0 && status.st_nlink == 0;
@@ -31,7 +31,7 @@ std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path
         int const err = errno;
         if (fd) return fd;
         if (err == ENOENT && is_removed(directory)) return std::unexpected(ESTALE);
-        // EAGAIN: something was renamed while ".." was resolved, so that the kernel could not be sure.
+        // EAGAIN: something was renamed while ".." was resolved, and the kernel could not be sure.
         if (err != EINTR && (err != EAGAIN || attempt == most_attempts)) return std::unexpected(err);
     }
 }

@@ -21,12 +21,12 @@ namespace triton::files {
 namespace {
 
 constexpr mode_t kept_mode_bits = S_IRWXU | S_IRWXG | S_IRWXO;
-constexpr off_t piece_size = 16 << 20;         // a stop is noticed after so many bytes
-constexpr std::size_t buffer_size = 64 << 10;  // of read and write: two of them stay in a processor's own cache
+constexpr off_t piece_size = 16 << 20;         // a stop is noticed after this many bytes
+constexpr std::size_t buffer_size = 64 << 10;  // for read and write: two of them fit into a processor's own cache
 constexpr off_t block_unit = 512;              // of st_blocks
 constexpr int most_attempts = 3;
 
-/// Of a small file no more than it needs: thousands of them are common, and to clear a large buffer is the slow part.
+/// A small file gets a buffer no larger than it needs: there are often thousands, and clearing a large buffer is slow.
 std::size_t buffer_size_for(off_t file_size) {
     return static_cast<std::size_t>(std::clamp<off_t>(file_size + 1, 4096, buffer_size));
 }
@@ -50,7 +50,7 @@ ssize_t read_at(int fd, std::span<char> buffer, off_t at) {
     return size;
 }
 
-/// As much as the buffer holds, unless the file ends before.
+/// Reads as much as the buffer holds, or up to the end of the file.
 ssize_t read_fully(int fd, std::span<char> buffer, off_t at) {
     std::size_t filled = 0;
     while (filled < buffer.size()) {
@@ -85,7 +85,7 @@ public:
           size_(source.status.st_size),
           use_copy_range_(settings.methods.copy_range) {}
 
-    /// Returns: false when it was told to stop.
+    /// Returns false when it was told to stop.
     Result<bool> run() {
         off_t const size = source_.status.st_size;
         if (settings_.methods.reflink && size > 0 && ::ioctl(to_, FICLONE, source_.file.get()) == 0)
@@ -95,7 +95,7 @@ public:
         return keep_going(size);
     }
 
-    /// Of the copy, afterwards.
+    /// The size of the copy, once it is complete.
     [[nodiscard]] off_t size() const { return size_; }
 
 private:
@@ -109,7 +109,8 @@ private:
                                                              static_cast<std::uint64_t>(source_.status.st_size));
     }
 
-    /// Less room than content. A file that is compressed has none perhaps, which then shows.
+    /// Whether the file takes less room than its size. A compressed file does so without holes, which next_data() finds
+    /// out.
     [[nodiscard]] bool has_holes() const { return source_.status.st_blocks < source_.status.st_size / block_unit; }
 
     Result<bool> copy_data() {
@@ -126,7 +127,7 @@ private:
         return true;
     }
 
-    /// What is not a hole, from `at` on. A file system that knows no holes says that all is data.
+    /// The next range from `at` on that is not a hole. A file system without holes says that everything is data.
     Extent next_data(off_t at) const {
         off_t const size = source_.status.st_size;
         off_t const begin = ::lseek(source_.file.get(), at, SEEK_DATA);
@@ -141,13 +142,14 @@ private:
             off_t const copied = TRY(copy_piece(at, std::min(piece_size, end - at)));
             if (copied == 0) return end_at(at);
             at += copied;
-            // Starts the writing, so that fsync at the end does not have all of it before it. Only a hint.
+            // Starts writing early, so that not all of it is left for fsync at the end. Only a hint.
             if (at < end || at > piece_size) (void)::sync_file_range(to_, at - copied, copied, SYNC_FILE_RANGE_WRITE);
         }
         return true;
     }
 
-    /// It is shorter than it said: so are files of /sys, for good; else the comparison of its status will tell.
+    /// Ends the copy of a file that is shorter than its size said. Files of /sys always are; for others the comparison
+    /// of the status will tell.
     Result<bool> end_at(off_t at) {
         size_ = at;
         if (::ftruncate(to_, at) == 0) return true;
@@ -162,7 +164,8 @@ private:
             ssize_t const copied =
                 ::copy_file_range(source_.file.get(), &from, to_, &to, static_cast<std::size_t>(size), 0);
             if (copied > 0) return copied;
-            // Not between these file systems, not under this seccomp profile, or a real error, which write will meet.
+            // The call does not work between these file systems or under this seccomp profile; a real error comes again
+            // at write.
             use_copy_range_ = copied < 0 && errno == EINTR;
         }
         return copy_by_buffer(at, size);
@@ -178,7 +181,7 @@ private:
         return got;
     }
 
-    /// For an empty file, and for those of /proc and /sys, which say that they are.
+    /// Copies an empty file, or one of /proc or /sys that says that it is empty.
     Result<bool> copy_until_end() {
         for (off_t at = 0;;) {
             if (!keep_going(at)) return false;
@@ -205,7 +208,7 @@ bool is_unchanged(struct stat const& before, struct stat const& after) {
            same_time(before.st_ctim, after.st_ctim);
 }
 
-/// nullopt: told to stop.
+/// The hash of a file; nullopt: it was told to stop.
 Result<std::optional<std::string>> hash_of(int fd, off_t file_size, Target const& target, KeepGoing const& keep_going) {
     Sha256 hash;
     std::vector<char> buffer(buffer_size_for(file_size));
@@ -220,7 +223,7 @@ Result<std::optional<std::string>> hash_of(int fd, off_t file_size, Target const
     }
 }
 
-/// The target as it is, when it is a file of that size and with those permission bits that we may read.
+/// An existing target, if it is a file of the right size and permission bits that we may read.
 struct Existing {
     UniqueFd file;
     struct stat status;
@@ -230,7 +233,7 @@ std::optional<Existing> find_candidate(Target const& target, off_t size, mode_t 
     if (target.is_new) return std::nullopt;
     struct stat status;
     if (::fstatat(target.directory, target.name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
-    // Before opening: what stands there may be a device.
+    // Looks before opening, since there may be a device.
     if (!S_ISREG(status.st_mode)) return std::nullopt;
     Existing existing{UniqueFd{::openat(target.directory, target.name.c_str(),
                                         O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY)},
@@ -248,9 +251,9 @@ struct Comparison {
     std::string sha256{};  ///< of the same content, where it was asked for
 };
 
-/// By content, whatever the times say. Equal ones prove nothing, however old: the target may come from another source
-/// that was written within the same tick of the clock, or that rsync or cp -p gave that time, and what the target came
-/// from is written down nowhere.
+/// Compares the contents. Equal times prove nothing, however old: the target may come from another source that was
+/// written within the same tick of the clock, or that got its time from rsync or cp -p. Nothing tells which source a
+/// target came from.
 Comparison compare(Source const& source, Existing const& existing, CopySettings const& settings) {
     using enum Comparison::Outcome;
     Sha256 hash;
@@ -258,7 +261,7 @@ Comparison compare(Source const& source, Existing const& existing, CopySettings 
     std::vector<char> theirs(ours.size());
     for (off_t at = 0;;) {
         ssize_t const size = read_fully(source.file.get(), ours, at);
-        // What cannot be read is copied; the copy reports it.
+        // A file that cannot be read counts as different; the copy then reports the error.
         if (size < 0 || size != read_fully(existing.file.get(), theirs, at)) return {different};
         if (size == 0) return {same, settings.with_hash ? std::move(hash).take_hex() : ""};
         if (std::memcmp(ours.data(), theirs.data(), static_cast<std::size_t>(size)) != 0) return {different};
@@ -269,7 +272,7 @@ Comparison compare(Source const& source, Existing const& existing, CopySettings 
     }
 }
 
-/// Of a file that stays or is about to be published.
+/// Describes a file that stays or is about to be published.
 Result<Staged> finished(Outcome outcome, int fd, off_t size, Target const& target, CopySettings const& settings) {
     Staged staged{outcome, static_cast<std::uint64_t>(size), {}};
     if (!settings.with_hash) return staged;
@@ -279,7 +282,7 @@ Result<Staged> finished(Outcome outcome, int fd, off_t size, Target const& targe
     return staged;
 }
 
-/// What has just been written, with its mode and times.
+/// Completes a file that has just been written: its mode and times.
 Result<Prepared> finish(PendingFile pending, off_t size, mode_t mode, timespec const (&times)[2], Target const& target,
                         CopySettings const& settings) {
     Prepared prepared{TRY(finished(Outcome::copied, pending.fd(), size, target, settings)), std::nullopt};
@@ -289,7 +292,7 @@ Result<Prepared> finish(PendingFile pending, off_t size, mode_t mode, timespec c
     return prepared;
 }
 
-/// nullopt: the source changed meanwhile.
+/// Copies the source; nullopt: it changed meanwhile.
 Result<std::optional<Prepared>> copy_once(Source const& source, Target const& target, CopySettings const& settings) {
     auto pending = TRY(PendingFile::create(target.directory, target.name, target.shown,
                                            source.status.st_mode & kept_mode_bits, settings.methods.unnamed_file));
@@ -312,8 +315,8 @@ std::string_view next_component(std::string_view& path) {
     return part;
 }
 
-/// Makes the directories of a path that are missing, each where the one before it was opened, and opens them by `open`:
-/// in that directory, the name, and the path up to and with that name.
+/// Makes the missing directories of a path, each inside the open directory before it. Opens them by `open`, which gets
+/// that directory, the name, and the path up to and including the name.
 template <class Open>
 Result<UniqueFd> make_each(UniqueFd current, std::string_view path, Open open) {
     std::string_view const whole = path;
@@ -325,9 +328,9 @@ Result<UniqueFd> make_each(UniqueFd current, std::string_view path, Open open) {
         int const made_err = errno;
         if (is_made) {
             UniqueFd const parent{::openat(current.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-            (void)::fsync(parent.get());  // a directory that may be written to but not read: as durable as it gets
+            (void)::fsync(parent.get());  // it may be unreadable, though writable: then it is less durable
         }
-        // Not only EEXIST: on a read-only file system, or without rights, a directory that exists is fine.
+        // Any error will do: on a read-only file system, or without rights, it is enough that the directory exists.
         current = open(current.get(), name, whole.substr(0, whole.size() - path.size()));
         err = errno;
         if (!current && err == ENOENT && !is_made) err = made_err;
@@ -401,7 +404,7 @@ Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySe
         }
         if (auto prepared = TRY(copy_once(*current, target, settings))) return std::move(*prepared);
         (void)TRY(look_at_source(source.path));
-        again = TRY(open_source(source.path));  // it may have been replaced, and be whole under its name
+        again = TRY(open_source(source.path));  // a new file may have taken its name, and be complete
         current = &*again;
     }
     return fail(ErrorKind::busy, source.path + " keeps changing while it is copied");

@@ -23,9 +23,9 @@ namespace triton::files {
 
 namespace {
 
-constexpr mode_t ours = 0600;         // while it is written
-constexpr mode_t permissions = 0777;  // no setuid program before it is whole
-constexpr int most_attempts = 100;    // at 64 random bits a second one is not to be expected
+constexpr mode_t ours = 0600;         // while the file is being written
+constexpr mode_t permissions = 0777;  // without setuid until it is complete
+constexpr int most_attempts = 100;    // with 64 random bits a second one should never be needed
 
 constexpr std::string_view hexadecimal_digits = "0123456789abcdef";
 constexpr std::string_view temporary_end = ".tmp";
@@ -38,7 +38,7 @@ std::string hexadecimal(std::uint64_t number) {
     return text;
 }
 
-/// ".NAME.0123456789abcdef.tmp"
+/// Whether a name is of the form ".NAME.0123456789abcdef.tmp".
 bool is_temporary_name(std::string_view name) {
     constexpr std::size_t end_size = 1 + random_digits + temporary_end.size();
     if (name.size() < 1 + 1 + end_size || name.front() != '.' || !name.ends_with(temporary_end)) return false;
@@ -46,7 +46,7 @@ bool is_temporary_name(std::string_view name) {
     return end.front() == '.' && end.substr(1, random_digits).find_first_not_of(hexadecimal_digits) == end.npos;
 }
 
-/// Only a regular file is opened: to open a device may do something.
+/// Removes an abandoned file. Only a regular file is opened: opening a device may make it act.
 void remove_if_abandoned(int directory, char const* name) {
     struct stat named;
     if (::fstatat(directory, name, &named, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(named.st_mode)) return;
@@ -54,7 +54,7 @@ void remove_if_abandoned(int directory, char const* name) {
     if (file && ::flock(file.get(), LOCK_EX | LOCK_NB) == 0) (void)::unlinkat(directory, name, 0);
 }
 
-/// A directory on the way to one of them may be a mount of its own.
+/// Whether all files are on one file system. A directory on the way to one of them may be a mount of its own.
 bool are_on_one_system(std::span<PendingFile* const> files) {
     struct stat first;
     if (::fstat(files.front()->fd(), &first) != 0) return false;
@@ -66,8 +66,8 @@ bool are_on_one_system(std::span<PendingFile* const> files) {
     });
 }
 
-/// A file without a name can be given one by its descriptor (AT_EMPTY_PATH) where the kernel lets us, which before
-/// Linux 6.10 is a privilege, and else through /proc.
+/// Whether a file without a name can be given one: by its descriptor (AT_EMPTY_PATH), which takes a privilege before
+/// Linux 6.10, or through /proc.
 bool can_name_unnamed() {
     static bool const can = ::access("/proc/self/fd", F_OK) == 0;
     return can;
@@ -79,15 +79,15 @@ void remove_abandoned(int directory) {
     UniqueFd copy{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     DIR* const stream = ::fdopendir(copy.get());
     if (!stream) return;
-    (void)copy.release();  // the stream's
+    (void)copy.release();  // the stream owns it now
     while (dirent const* const entry = ::readdir(stream)) {
         if (is_temporary_name(entry->d_name)) remove_if_abandoned(directory, entry->d_name);
     }
     ::closedir(stream);
 }
 
-/// Another process may take the file for an abandoned one before it is locked, and remove it. Where there are no locks,
-/// nobody can.
+/// Whether the file is still ours. Before it is locked, another process may take it for an abandoned one and remove it;
+/// where there are no locks, nobody can.
 bool PendingFile::is_held() const {
     if (::flock(fd(), LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
     struct stat status;
@@ -97,7 +97,8 @@ bool PendingFile::is_held() const {
 std::string PendingFile::temporary_name() const {
     std::uint64_t random = 0;
     if (::getrandom(&random, sizeof random, GRND_NONBLOCK) != sizeof random) {
-        // Too early after boot, or refused by a filter. O_EXCL makes it right, this only makes it quick.
+        // It is too early after boot, or a filter refuses. This value only needs to be likely: O_EXCL finds a name in
+        // use.
         timespec now{};
         (void)::clock_gettime(CLOCK_MONOTONIC, &now);
         random = static_cast<std::uint64_t>(now.tv_nsec) << 32 | static_cast<std::uint32_t>(::getpid());
@@ -137,7 +138,7 @@ Result<> PendingFile::create_named(mode_t mode) {
             temporary_ = std::move(name);
             return {};
         }
-        if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other has done it
+        if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other process has done it
         if (!file_ && err != EEXIST) return fail(err, "create " + shown_);
         if (attempt == most_attempts) return fail(ErrorKind::busy, "create " + shown_, "every temporary name is taken");
     }
@@ -145,7 +146,7 @@ Result<> PendingFile::create_named(mode_t mode) {
 
 Result<> PendingFile::link_as(std::string const& name, int& err) const {
     err = ::linkat(fd(), "", directory_, name.c_str(), AT_EMPTY_PATH) == 0 ? 0 : errno;
-    if (err == ENOENT || err == EPERM) {  // not for us, as linkat(2) says it, or as a filter does
+    if (err == ENOENT || err == EPERM) {  // not allowed: linkat(2) says so by the first, a filter by the second
         std::string const here = "/proc/self/fd/" + std::to_string(fd());
         err = ::linkat(AT_FDCWD, here.c_str(), directory_, name.c_str(), AT_SYMLINK_FOLLOW) == 0 ? 0 : errno;
     }
@@ -153,7 +154,7 @@ Result<> PendingFile::link_as(std::string const& name, int& err) const {
     return {};
 }
 
-/// Where a file without a name cannot be given one: all that it is goes into another, which has one.
+/// Copies a file that cannot be given a name into one that has a name.
 Result<> PendingFile::copy_to_named() {
     UniqueFd const unnamed = std::move(file_);
     struct stat status;
@@ -178,7 +179,7 @@ Result<> PendingFile::put_in_place() {
             return rename_in_place();
         }
         if (linked || err != EEXIST) return linked;
-        // link(2) replaces nothing, so it needs a name of its own for the moment before rename(2).
+        // link(2) replaces nothing, so the file gets a temporary name, and rename(2) follows.
         (void)::flock(fd(), LOCK_EX | LOCK_NB);  // where there are no locks, nobody removes it either
         for (int attempt = 0; err == EEXIST && attempt < most_attempts; ++attempt) {
             std::string name = temporary_name();
@@ -200,7 +201,7 @@ Result<> PendingFile::rename_in_place() {
 Result<> PendingFile::finish(mode_t mode, timespec const (&times)[2]) {
     struct stat status;
     if (::fstat(fd(), &status) != 0) return fail(errno, "look at " + shown_);
-    // EPERM: the file system says whose the file is (NFS, FAT), or a filter what we may do.
+    // EPERM: the file system decides whose the file is (NFS, FAT), or a filter refuses.
     if ((status.st_mode & 07777) != mode && ::fchmod(fd(), mode) != 0 &&
         (errno != EPERM || (status.st_mode & mode) != mode))
         return fail(errno, "set the mode of " + shown_);
@@ -223,7 +224,8 @@ bool make_durable_together(std::span<PendingFile* const> files) {
     if (::fstatfs(first.fd(), &system) != 0) return false;
     if (std::ranges::find(known, static_cast<unsigned long>(system.f_type)) == known.end()) return false;
     if (!are_on_one_system(files) || ::syncfs(first.fd()) != 0) return false;
-    // Before Linux 5.8 syncfs told of no error. This tells of those of one file, and has nothing left to wait for.
+    // Before Linux 5.8 syncfs did not report errors. This call reports those of one file, and has nothing left to wait
+    // for.
     return std::ranges::all_of(files, [](PendingFile const* file) {
         return ::sync_file_range(file->fd(), 0, 0, SYNC_FILE_RANGE_WAIT_BEFORE) == 0;
     });

@@ -107,7 +107,8 @@ __attribute__((target("sha,sse4.1,ssse3"))) void add_blocks_by_extension(Sha256:
     _mm_storeu_si128(halves + 1, _mm_alignr_epi8(dchg, feba, 8));
 }
 
-/// By cpuid, which leaves a virtual machine: asked once, and only when there is something to hash.
+/// Whether the processor has the extension. cpuid leaves a virtual machine, so it is asked once, and only when there is
+/// something to hash.
 bool has_extension() {
     static bool const has = [] {
         unsigned a = 0;
@@ -129,7 +130,7 @@ Sha256::Sha256(Method method) : add_blocks_(add_blocks_portably) {
 #if defined(__x86_64__)
     if (method == Method::fastest && has_extension()) add_blocks_ = add_blocks_by_extension;
 #else
-    (void)method;  // there is one
+    (void)method;  // there is only one
 #endif
 }
 
@@ -156,7 +157,7 @@ std::string Sha256::take_hex() && {
     std::uint64_t const bits = size_ * 8;
     std::array<char, 72> padding{};
     padding[0] = static_cast<char>(0x80);
-    std::size_t const zeros = (119 - size_ % 64) % 64;  // the size then ends a block
+    std::size_t const zeros = (119 - size_ % 64) % 64;  // so that the size ends a block
     for (std::size_t i = 0; i < 8; ++i)
         padding[1 + zeros + i] = static_cast<char>(bits >> (56 - 8 * i));
     add(std::span(padding).first(1 + zeros + 8));

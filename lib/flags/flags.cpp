@@ -33,7 +33,7 @@ std::string unknown_option(Program const& program, Flags const& flags, std::stri
     return text.append("; see ").append(program.name).append(" --help");
 }
 
-/// Adds the flag's name to what is wrong with its value.
+/// Applies a flag's value, and puts the flag's name before an error.
 Result<> apply(Flag const& flag, std::string const& name, std::string const& value) {
     Result<> result = flag.apply(value);
     if (!result) result = fail(result.error().kind, name + ": " + result.error().text());
@@ -41,7 +41,7 @@ Result<> apply(Flag const& flag, std::string const& name, std::string const& val
 }
 
 Result<> apply_environment(Program const& program, Flags const& flags) {
-    // Most containers have no such variable: one pass over the environment, not one for each flag.
+    // Most containers have none of our variables, so this is one pass over the environment, not one for each flag.
     std::vector<char const*> ours;
     for (char const* const* entry = program.environment; entry && *entry; ++entry) {
         if (std::string_view(*entry).starts_with(program.variable_prefix)) ours.push_back(*entry);
@@ -51,7 +51,7 @@ Result<> apply_environment(Program const& program, Flags const& flags) {
     for (Flag const& flag : flags) {
         std::string const name = environment_name(program, flag.name);
         char const* const value = variable(ours.data(), name);
-        // Set but empty means not set, as pod specs with optional values have it.
+        // A variable that is set but empty counts as not set: pod specs with optional values do that.
         if (value && *value) TRY(apply(flag, name, value));
     }
     return {};

@@ -20,7 +20,7 @@ std::optional<double> real_of(Node const& number) {
     if (auto const* const whole = number.get<std::int64_t>()) return static_cast<double>(*whole);
     auto const* const odd = number.get<OddNumber>();
     if (!odd) return std::nullopt;
-    // from_chars() would cost a static program 90 kB. Nobody here calls setlocale(), so the point is a point.
+    // from_chars() would cost a static program 90 kB. Nobody here calls setlocale(), so strtod() expects a point.
     double const value = std::strtod(odd->text.c_str(), nullptr);
     return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }

@@ -13,7 +13,7 @@ namespace triton::json {
 
 namespace {
 
-/// "line 2, column 7" of a byte. A column is a character, not a byte: UTF-8 continuation bytes do not count.
+/// The place of a byte as "line 2, column 7". A column is a character: UTF-8 continuation bytes do not count.
 std::string line_and_column(std::string_view text, std::size_t offset) {
     std::string_view const before = text.substr(0, offset);
     std::size_t const line_start = before.rfind('\n') + 1;  // npos + 1 is 0
@@ -23,7 +23,7 @@ std::string line_and_column(std::string_view text, std::size_t offset) {
     return "line " + std::to_string(line) + ", column " + std::to_string(column);
 }
 
-/// The library's text without its number, its position (of bytes) and its quotation, which can be as long as the
+/// The library's text without its number, its position (in bytes) and its quotation, which can be as long as the
 /// document. "[json.exception.parse_error.101] parse error at line 1, column 2: syntax error while parsing object key -
 /// invalid literal; last read: '{a'; expected string literal" becomes "syntax error while parsing object key: invalid
 /// literal; expected string literal".
@@ -81,7 +81,7 @@ public:
         return true;
     }
     bool parse_error(std::size_t position, std::string const&, nlohmann::json::exception const& error) {
-        constexpr int number_overflow = 406;  // a floating-point number; the only error that is not one of syntax
+        constexpr int number_overflow = 406;  // of a floating-point number; all other errors are about syntax
         std::size_t const offset = std::min(position > 0 ? position - 1 : 0, text_.size());
         problems_.add(line_and_column(text_, offset),
                       error.id == number_overflow ? "the number is too large" : plain_reason(error.what()));
@@ -89,7 +89,7 @@ public:
     }
 
 private:
-    /// Puts a value where the document has it. nullptr: too many.
+    /// Puts a value where the document has it; nullptr: there are too many.
     Node* add(Node node) {
         if (++count_ > limits_.values) {
             problems_.add(Where{}, "has more than " + std::to_string(limits_.values) + " values");
@@ -113,7 +113,7 @@ private:
             return false;
         }
         Node* const place = add(std::move(node));
-        if (place) open_.push_back(place);  // stays valid: nothing is added beside it before it is closed
+        if (place) open_.push_back(place);  // stays valid: nothing is added next to it before it is closed
         return place != nullptr;
     }
 
@@ -147,7 +147,7 @@ private:
         return path;
     }
 
-    /// The path of the key that has just been read, or of the value that comes next.
+    /// The path of the key that was just read, or of the value that comes next.
     [[nodiscard]] std::string path() const {
         std::string path = path_of_open();
         if (open_.empty()) return path;
@@ -189,7 +189,7 @@ std::optional<Node> read_json(std::string_view text, Limits const& limits, Probl
         problems.add(Where{}, std::move(reason));
         return std::nullopt;
     }
-    // The library takes a NUL byte for the end of the text, and would not see what follows it.
+    // The library takes a NUL byte for the end of the text, and would ignore what follows it.
     if (std::size_t const nul = text.find('\0'); nul != std::string_view::npos) {
         problems.add(line_and_column(text, nul), "a NUL byte, which JSON does not allow");
         return std::nullopt;

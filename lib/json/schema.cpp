@@ -36,7 +36,7 @@ void write_enum(Writer& out, std::span<std::string_view const> choices, bool tak
     out.close(']');
 }
 
-/// Either one of the words, or one of the other types.
+/// Writes a shape that is one of the words, or one of the other types.
 void write_words(Writer& out, Shape const& shape, bool takes_null) {
     out.key("anyOf").open('[').open('{');
     write_enum(out, shape.words, takes_null);

@@ -7,7 +7,7 @@ namespace triton::json {
 
 namespace {
 
-/// The length of the UTF-8 sequence at the start of `text` (not empty), 0 when it is not valid.
+/// The length of the UTF-8 sequence at the start of `text` (not empty); 0 when it is not valid.
 /// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
 std::size_t sequence_length(std::string_view text) {
     struct Row {
@@ -32,7 +32,7 @@ std::size_t sequence_length(std::string_view text) {
     return 0;
 }
 
-/// A character below U+0100 by its code: as it is when it is printable ASCII.
+/// Appends a character below U+0100, given by its code: unchanged if it is printable ASCII.
 void append_escaped(std::string& out, char c) {
     static constexpr char digits[] = "0123456789abcdef";
     switch (c) {
@@ -89,7 +89,7 @@ std::string printable(std::string_view text) {
     std::string out;
     for (std::size_t at = 0; at < text.size(); ++at) {
         auto byte = static_cast<unsigned char>(text[at]);
-        // U+0080 to U+009F are control characters, too; U+009B begins an escape sequence.
+        // U+0080 to U+009F are control characters, too: U+009B begins an escape sequence.
         auto const next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
         bool const is_c1 = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
         if (byte >= 0x20 && byte != 0x7f && !is_c1) {

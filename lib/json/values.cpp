@@ -13,10 +13,10 @@ namespace {
 
 constexpr milliseconds longest_duration = std::chrono::hours(365 * 24);
 
-/// A number's text for a message: what is long ends in "...".
+/// A number's text for a message; a long one is cut and ends in "...".
 std::string shortened(std::string const& text) { return text.size() > 40 ? text.substr(0, 40) + "..." : text; }
 
-/// The value of a JSON number; NaN when the node is not a number, or does not fit a double.
+/// The value of a JSON number; NaN when the node is not a number or does not fit into a double.
 double number_of(Node const& node) { return real_of(node).value_or(std::nan("")); }
 
 bool is_number(Node const& node) { return node.kind() == "number"; }

@@ -70,7 +70,7 @@ Writer& Writer::raw(std::string_view json) {
     return *this;
 }
 
-/// As deep as the reader has let it become.
+/// Recurses as deeply as the reader has allowed.
 Writer& Writer::value(Node const& node) {
     if (auto const* const flag = node.get<bool>()) return value(*flag);
     if (auto const* const number = node.get<std::int64_t>()) return value(*number);

@@ -63,7 +63,7 @@ void append_json_value(std::string& out, LogField const& field, std::size_t long
     }
 }
 
-constexpr int kept_files = 2;  // beside the one that is written to, as fdb-kubernetes-monitor has it
+constexpr int kept_files = 2;  // besides the one that is being written, as in fdb-kubernetes-monitor
 
 /// One record as it goes to its outputs; all of it is borrowed.
 struct Record {
@@ -85,8 +85,8 @@ void render_json(std::string& out, Record const& record, std::size_t longest_tex
     out += "}\n";
 }
 
-/// The message says what the fields say; only lists are shown below it. Control characters in it (from file names, say)
-/// stay visible and harmless.
+/// Renders a record as text. The message says what the fields say, so only lists are shown below it. Control characters
+/// in it (from file names, for example) stay visible and harmless.
 void render_text(std::string& out, Record const& record, bool is_colored) {
     out.append(record.time).append(" ");
     if (is_colored) out += record.level.color;
@@ -106,7 +106,7 @@ void render_text(std::string& out, Record const& record, bool is_colored) {
 
 }  // namespace
 
-/// Where records go, and in which form.
+/// An output of records, and their form there.
 struct Log::Sink {
     Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
         : own_output(std::move(own)), output(shared ? *shared : own_output), is_json(as_json), is_colored(colored) {}
@@ -138,7 +138,7 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
     bool const is_told = listener_ && level >= LogLevel::info;
     if (!is_told && !is_enabled(level)) return;
     message = message.substr(0, settings_.longest_text);
-    std::string_view const time = time_text_.at(microseconds_now());  // one event, one time
+    std::string_view const time = time_text_.at(microseconds_now());  // one time for all sinks of an event
     if (is_told) {
         line_.clear();
         render_json(line_, {time, row(level), event, message, fields}, settings_.longest_text);
@@ -185,10 +185,10 @@ Result<bool> Log::reopen_file(bool in_any_case) {
     return true;
 }
 
-/// Renamed or removed by whoever rotates it, or as large as it may become. Worth two system calls, since lines are
-/// rare.
+/// Looks after a file that may have been renamed or removed by log rotation, or that may be full. That is worth two
+/// system calls, since lines are rare.
 void Log::tend_file() {
-    (void)reopen_file(false);  // while that fails, lines wait
+    (void)reopen_file(false);  // until that succeeds, lines wait
     struct stat opened;
     bool const is_file =
         file_->output.fd() >= 0 && ::fstat(file_->output.fd(), &opened) == 0 && S_ISREG(opened.st_mode);
@@ -197,17 +197,17 @@ void Log::tend_file() {
     if (size + file_->output.pending() <= size_limit_) return;
     Result<> const rotated = rotate_file();
     if (rotated) return;
-    size_limit_ = size + settings_.max_size;  // not every line is to try it again
+    size_limit_ = size + settings_.max_size;  // so that not every line tries it again
     write(LogLevel::warning, "log-rotation-failed", rotated.error().text(), {{"error", rotated.error().text()}});
 }
 
-/// Two containers of a pod may log to one file: whoever has its lock renames it, the other finds a new one next time.
-/// The lock ends with the descriptor, which a new file takes the place of.
-/// Errors: of rename(2) and open(2).
+/// Rotates the file. Two containers of a pod may log to the same one: the holder of its lock renames it, and the other
+/// finds the new file next time. The lock ends with the descriptor, which is closed when the new file replaces it.
+/// Errors: those of rename(2) and open(2).
 Result<> Log::rotate_file() {
     int const fd = file_->output.fd();
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
-    // Somebody else may have had the lock, and renamed the file, since we looked.
+    // Another process may have had the lock, and renamed the file, since we looked.
     if (TRY(reopen_file(false))) return {};
     auto const place = Place::find(settings_.path, Place::LastLink::keep);
     if (!place) {

@@ -26,7 +26,7 @@ LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)), fd_(owned_.get()), ki
 LogOutput::Kind LogOutput::kind_of(int fd) {
     struct stat status;
     if (fd < 0) return Kind::none;
-    // Open, and nobody says what it is: the kind that is asked before each write.
+    // It is open, but of an unknown kind: treat it as the kind that is asked before each write.
     if (::fstat(fd, &status) != 0) return errno == EBADF ? Kind::none : Kind::terminal;
     if (S_ISREG(status.st_mode)) return Kind::file;
     if (S_ISSOCK(status.st_mode)) return Kind::socket;
@@ -39,7 +39,7 @@ void LogOutput::replace(UniqueFd fd) {
     fd_ = owned_.get();
     kind_ = kind_of(fd_);
     is_blocked_ = false;
-    // A line that was cut off there, by a full disk, comes whole here.
+    // A full disk may have cut a line off: the new file gets all of it.
     written_ = begun_line();
 }
 
@@ -61,8 +61,8 @@ void LogOutput::append(std::string_view line) {
     buffer_ += line;
 }
 
-/// Returns what write(2) would; EAGAIN instead of waiting. The signal that comes with EPIPE and EFBIG is ours and is
-/// taken off at once: read as one from outside it would be forwarded, and wake the loop up for the next failure.
+/// Returns what write(2) would, with EAGAIN instead of waiting. The signal that comes with EPIPE and EFBIG is taken off
+/// at once: otherwise it would be read as one from outside, be forwarded, and wake the loop up for the next failure.
 long LogOutput::write_some(char const* data, std::size_t size) const {
     long const result = write_unwatched(data, size);
     int const err = errno;
@@ -71,7 +71,7 @@ long LogOutput::write_some(char const* data, std::size_t size) const {
     ::sigemptyset(&own);
     ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
     timespec const at_once{};
-    (void)::sigtimedwait(&own, nullptr, &at_once);  // nothing there: a socket, asked not to send one
+    (void)::sigtimedwait(&own, nullptr, &at_once);  // finds nothing for a socket, which does not send one
     errno = err;
     return result;
 }
@@ -85,12 +85,12 @@ long LogOutput::write_unwatched(char const* data, std::size_t size) const {
             long const result = ::pwritev2(fd_, &part, 1, -1, RWF_NOWAIT);
             if (result >= 0 || (errno != EOPNOTSUPP && errno != ENOSYS && errno != EINVAL && errno != EPERM))
                 return result;
-            break;  // before Linux 6.4, or a seccomp profile without it
+            break;  // Linux before 6.4, or a seccomp profile without this call
         }
         case Kind::terminal: break;
         case Kind::none: errno = EBADF; return -1;
     }
-    // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; another writer may come between, rarely.
+    // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; rarely, another writer takes that room first.
     pollfd ready{fd_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) {
         errno = EAGAIN;
@@ -101,7 +101,7 @@ long LogOutput::write_unwatched(char const* data, std::size_t size) const {
 
 void LogOutput::flush() {
     is_blocked_ = false;
-    if (fd_ < 0) return;  // not opened yet
+    if (fd_ < 0) return;  // not open yet
     while (written_ < buffer_.size()) {
         long const result = write_some(buffer_.data() + written_, buffer_.size() - written_);
         if (result > 0) {
@@ -118,7 +118,7 @@ void LogOutput::flush() {
         kind_ = Kind::none;
         break;
     }
-    // A burst is rare, and its buffer is not kept for the next one.
+    // Bursts are rare, so a large buffer is not kept for the next one.
     if (buffer_.capacity() > kept)
         std::string().swap(buffer_);
     else

@@ -9,7 +9,7 @@ namespace triton::net {
 
 namespace {
 
-/// What is before the separator; `rest` becomes what is after it.
+/// Returns what is before the separator; `rest` becomes what is after it.
 std::string_view take_until(std::string_view& rest, char separator) {
     std::string_view const taken = rest.substr(0, rest.find(separator));
     rest.remove_prefix(std::min(rest.size(), taken.size() + 1));
@@ -18,10 +18,10 @@ std::string_view take_until(std::string_view& rest, char separator) {
 
 struct MediaRange {
     std::string_view type;
-    double weight = 1;  // 0: not wanted; what cannot be read is not wanted either
+    double weight = 1;  // 0: not wanted; so is one that cannot be read
 };
 
-/// One of an Accept field. Source: RFC 9110, 12.4.2 and 12.5.1.
+/// Reads one range of an Accept field. Source: RFC 9110, 12.4.2 and 12.5.1.
 MediaRange parse_media_range(std::string_view text) {
     MediaRange range{.type = trimmed(take_until(text, ';'))};
     while (!text.empty()) {

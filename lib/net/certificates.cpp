@@ -27,7 +27,7 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-/// "<what>: <the first thing OpenSSL says>"; its queue is empty afterwards.
+/// An error "<what>: <the first thing OpenSSL says>"; OpenSSL's queue is empty afterwards.
 std::unexpected<Error> openssl_failure(std::string what) {
     unsigned long const code = ::ERR_get_error();
     char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
@@ -46,7 +46,7 @@ int give_password(char* buffer, int size, int /*for_writing*/, void* given) {
     return static_cast<int>(password.size());
 }
 
-/// All certificates of a PEM text; never none.
+/// All certificates of a PEM text; an error if there are none.
 Result<std::vector<Owned<X509>>> certificates_of(std::string const& text, std::string const& path) {
     auto const bio = reader(text);
     std::vector<Owned<X509>> all;
@@ -88,7 +88,7 @@ Result<> use_key(SSL_CTX* context, std::string const& text, CertificateFiles con
     return {};
 }
 
-/// Also told to the peers, so that they choose among their certificates.
+/// Adds the authority, and announces it to peers so that they can choose among their certificates.
 Result<> use_authority(SSL_CTX* context, std::string const& text, std::string const& path) {
     X509_STORE* const store = ::SSL_CTX_get_cert_store(context);
     for (auto const& one : TRY(certificates_of(text, path))) {
@@ -117,7 +117,7 @@ Result<Certificates::Context> trusting_client_context() {
 Result<Certificates::Context> client_context(std::string const& authorities) {
     Certificates::Context context = TRY(trusting_client_context());
     auto const bio = reader(authorities);
-    int count = 0;  // those that are there twice count
+    int count = 0;  // duplicates count
     while (bio) {
         Owned<X509> const one(::PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
         if (!one) break;
@@ -130,7 +130,7 @@ Result<Certificates::Context> client_context(std::string const& authorities) {
     return context;
 }
 
-/// A subject's common name counts for nothing: RFC 9525, 6.3.
+/// Sets the host that the certificate must be for. A subject's common name does not count: RFC 9525, 6.3.
 bool expect_host(SSL* tls, std::string const& host) {
     X509_VERIFY_PARAM* const expected = ::SSL_get0_param(tls);
     if (parse_address(host)) return ::X509_VERIFY_PARAM_set1_ip_asc(expected, host.c_str()) == 1;
@@ -159,12 +159,12 @@ Result<Certificates::Loaded> Certificates::read(CertificateFiles const& files) {
     if (!context || ::SSL_CTX_set_min_proto_version(context, least) != 1) return openssl_failure("cannot set up TLS");
     if (::SSL_CTX_set_cipher_list(context, files.ciphers.c_str()) != 1)
         return openssl_failure("cannot use the ciphers " + files.ciphers);
-    // A resumed session would come without the peer's chain, which we judge at each connection.
+    // A resumed session would not bring the peer's chain, which we judge for each connection.
     ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
     ::SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
     (void)::SSL_CTX_set_num_tickets(context, 0);
     ::SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE);
-    ::SSL_CTX_set_read_ahead(context, 1);  // a record in one system call, not its header alone first
+    ::SSL_CTX_set_read_ahead(context, 1);  // a record in one system call, not first its header
     TRY(use_certificate(context, certificate, files.certificate, loaded.not_after));
     TRY(use_key(context, key, files));
     if (!files.authority.empty()) TRY(use_authority(context, authority, files.authority));

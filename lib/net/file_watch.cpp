@@ -24,7 +24,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr Duration quiet = std::chrono::milliseconds(100);
-constexpr int most_quiet_waits = 20;  // somebody who writes all the time is not waited for
+constexpr int most_quiet_waits = 20;  // a writer who never stops is not waited for
 
 std::string parent_of(std::string const& path) {
     std::size_t const slash = path.rfind('/');
@@ -74,9 +74,9 @@ struct FileWatch::State {
     static asio::awaitable<void> run(std::shared_ptr<State> self) {
         for (;;) {
             error_code failed;
-            // Edge-triggered: it does not tell again of events that were left behind.
+            // The watch is edge-triggered: it does not report again events that were left unread.
             if (self->watcher.has_events()) {
-                co_await asio::post(asio::use_awaitable);  // others first
+                co_await asio::post(asio::use_awaitable);  // others have their turn first
             } else {
                 co_await self->inotify.async_wait(asio::posix::stream_descriptor::wait_read,
                                                   asio::redirect_error(asio::use_awaitable, failed));
@@ -87,8 +87,8 @@ struct FileWatch::State {
                 self->timer.expires_after(quiet);
                 co_await self->timer.async_wait(asio::redirect_error(asio::use_awaitable, failed));
                 if (failed) co_return;
-                // Anew each time: what the paths lead to now was not watched before.
-                (void)self->watcher.watch(self->paths);  // what cannot be watched is read on request
+                // Watched anew each time, because the paths may now lead to files that are not watched yet.
+                (void)self->watcher.watch(self->paths);  // what cannot be watched is read when asked for
                 if (!self->watcher.take_events()) break;
             }
             self->changed();

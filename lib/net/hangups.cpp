@@ -13,12 +13,13 @@ namespace triton::net {
 
 namespace asio = boost::asio;
 
-/// An epoll of its own: Asio does not ask for EPOLLRDHUP, and what a peer sends ahead would hide its end.
+/// Has an epoll of its own: Asio does not ask for EPOLLRDHUP, and would not notice the end behind data that a peer
+/// sends ahead.
 struct Hangups::State : std::enable_shared_from_this<State> {
     State(Loop& loop, int epoll) : descriptor(loop, epoll) {}
     asio::posix::stream_descriptor descriptor;
     std::unordered_map<std::uint64_t, std::function<void()>> calls;
-    std::unordered_map<int, std::uint64_t> latest;  // watch of each socket's number
+    std::unordered_map<int, std::uint64_t> latest;  // by socket number
     std::uint64_t last = 0;
 
     void wait() {
@@ -58,7 +59,7 @@ std::unique_ptr<Hangups::Watch> Hangups::watch(int socket, std::function<void()>
     epoll_event event{};
     event.events = EPOLLRDHUP | EPOLLONESHOT;
     event.data.u64 = number;
-    // What cannot be watched is found out when the answer is written.
+    // A socket that cannot be watched is noticed when the answer is written.
     if (::epoll_ctl(state_->descriptor.native_handle(), EPOLL_CTL_ADD, socket, &event) == 0) {
         state_->calls.emplace(number, std::move(call));
         state_->latest.insert_or_assign(socket, number);
@@ -71,7 +72,7 @@ Hangups::Watch::Watch(std::shared_ptr<State> state, int socket, std::uint64_t nu
 
 Hangups::Watch::~Watch() {
     state_->calls.erase(number_);
-    // A closed socket is not watched any more, and its number may be another's by now.
+    // A closed socket is no longer watched, and its number may belong to another by now.
     auto const latest = state_->latest.find(socket_);
     if (latest == state_->latest.end() || latest->second != number_) return;
     state_->latest.erase(latest);

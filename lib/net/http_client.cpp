@@ -23,7 +23,7 @@ namespace {
 constexpr std::size_t piece_bytes = 16 << 10;
 constexpr std::size_t most_addresses = 4;  // of one name that are tried
 
-/// Why no answer came, once there was a connection.
+/// Why there was no answer although there was a connection.
 std::string reason(Error const& why, Duration limit) {
     if (why.kind == ErrorKind::timeout) return "no answer within " + format_duration(limit);
     if (why.kind == ErrorKind::unavailable) return "the connection ended before the answer did";
@@ -31,7 +31,7 @@ std::string reason(Error const& why, Duration limit) {
     return why.text();
 }
 
-/// Why what came is not an answer.
+/// Why what was received is not an answer.
 std::string reason(error_code why) {
     if (why == http::error::header_limit || why == http::error::body_limit || why == http::error::buffer_overflow)
         return "the answer is too long";
@@ -40,7 +40,7 @@ std::string reason(error_code why) {
     return "the answer is not HTTP";
 }
 
-/// As certificates and TLS have it: without the dot that may end an absolute name.
+/// The host as certificates and TLS spell it: without the dot that may end an absolute name.
 std::string bare_name(std::string name) {
     if (name.ends_with('.')) name.pop_back();
     return name;
@@ -84,16 +84,17 @@ struct HttpClient::Connection {
 
     std::unique_ptr<Transport> transport;
     beast::flat_buffer buffer;
-    bool is_used = false;  // an answer has come over it
+    bool is_used = false;  // an answer has come over this connection
 
-    /// Gives a parser what has come already, or what comes next. Errors, in words: of the connection, and of what came.
+    /// Gives a parser what has been received, or waits for more. Errors, in words: those of the connection, and of the
+    /// answer.
     Task<Result<>> read_into(Parser& parser, Duration limit);
 };
 
-/// What has become of one question.
+/// The result of one question.
 struct HttpClient::Attempt {
     Result<HttpAnswer> answer;
-    bool had_ended = false;  // the connection that was kept, before the question came to it
+    bool had_ended = false;  // a kept connection had ended before the question was sent
 };
 
 struct HttpClient::Shared : std::enable_shared_from_this<Shared> {
@@ -112,7 +113,7 @@ struct HttpClient::Shared : std::enable_shared_from_this<Shared> {
     Context context;
     HttpClientLimits limits;
     Resolver resolver;
-    ConnectionPointer kept;  // for questions; none while one is under way
+    ConnectionPointer kept;  // a connection kept for questions; null while one is under way
     std::list<std::weak_ptr<Connection>> open;
     Timer idle;
     bool is_stopped = false;
@@ -179,7 +180,8 @@ Task<Result<HttpClient::ConnectionPointer>> HttpClient::connect(std::shared_ptr<
     co_return fail(ErrorKind::unavailable, std::move(failures));
 }
 
-/// TCP and TLS: one server of several that accepts connections and no more is not to hide the others.
+/// Connects by TCP and TLS together: so a server that accepts connections and then does nothing does not hide others of
+/// the same name.
 Task<Result<HttpClient::ConnectionPointer>> HttpClient::connect_to(std::shared_ptr<Shared> shared,
                                                                    Certificates::Context context, Address address) {
     std::string const& host = shared->origin.host;
@@ -220,7 +222,7 @@ Task<Result<>> HttpClient::Connection::read_into(Parser& parser, Duration limit)
         std::size_t const taken = parser.put(buffer.data(), failed);
         buffer.consume(taken);
         if (failed && failed != http::error::need_more) co_return fail(reason(failed));
-        if (taken > 0) co_return Result<>();  // it may be a whole line: whoever waits for more would keep it back
+        if (taken > 0) co_return Result<>();  // it may be a whole line, which waiting for more would hold back
     }
     auto const place = buffer.prepare(piece_bytes);
     std::span<char> const room(static_cast<char*>(place.data()), place.size());
@@ -229,7 +231,7 @@ Task<Result<>> HttpClient::Connection::read_into(Parser& parser, Duration limit)
     buffer.commit(*size);
     if (*size > 0) co_return Result<>();
     error_code incomplete;
-    if (parser.got_some()) parser.put_eof(incomplete);  // an answer without a length ends so
+    if (parser.got_some()) parser.put_eof(incomplete);  // this is how an answer without a length ends
     if (incomplete || !parser.is_done())
         co_return fail(ErrorKind::unavailable, "the connection ended before the answer did");
     co_return Result<>();
@@ -280,8 +282,8 @@ Task<Result<HttpAnswer>> HttpClient::run_ask(std::shared_ptr<Shared> shared, Htt
 
 namespace {
 
-/// Gives the whole lines of `text` away; what is left is the beginning of one. `searched`: so much of it is known to
-/// have no newline. Stops when `goes_on` says so.
+/// Passes on the whole lines of `text`; the beginning of a line is left in it. The first `searched` bytes have no
+/// newline. Stops when `goes_on` returns false.
 template <class Take, class GoesOn>
 void take_lines(std::string& text, std::size_t searched, Take take, GoesOn goes_on) {
     std::size_t begin = 0;
@@ -313,7 +315,7 @@ Task<Result<HttpAnswer>> HttpClient::run_follow(std::shared_ptr<Shared> shared, 
     transport.expires_after(limit);
     std::string const text = text_of(question, shared->authority);
     Parser parser;
-    shared->limit(parser, UINT64_MAX);  // none: lines have a limit of their own
+    shared->limit(parser, UINT64_MAX);  // unlimited: lines have a limit of their own
     auto going = co_await transport.send(text);
     if (!going) going = fail(going.error().kind, reason(going.error(), limit));
     while (going && !parser.is_header_done())

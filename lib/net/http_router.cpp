@@ -39,7 +39,7 @@ RouteMatch HttpRouter::match(std::string_view method, std::string_view path) con
     }
     if (!has_own_path(*found)) return result;
     auto own = unescaped(path.substr(found->path.size()));
-    // The shipped program takes slashes before a relative path for nothing, and so do URLs that were put together.
+    // The shipped program ignores slashes before a relative path, and URLs that were put together may have some.
     if (own) own->erase(0, std::min(own->find_first_not_of('/'), own->size()));
     if (!own || own->empty() || own->find('\0') != own->npos) {
         result.error = RouteError::bad_path;

@@ -39,15 +39,15 @@ constexpr Duration accept_pause = std::chrono::milliseconds(100);
 constexpr Duration idle_pause = std::chrono::seconds(1);
 constexpr std::size_t cheap_turns = 16;  // most answers take less than 20 us
 constexpr std::size_t read_size = 2048;
-constexpr std::size_t first_read_size = 256;  // a short request at once
+constexpr std::size_t first_read_size = 256;  // enough for a short request
 constexpr std::string_view last_chunk = "0\r\n\r\n";
 
-/// Without an exception, and with the error where the caller sees it.
+/// Awaits without exceptions: the error goes where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 std::string_view view(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
-/// A refusal by what was sent, before anybody looks at what is asked for.
+/// A refusal of what was sent, before what is asked for matters.
 struct Fault {
     unsigned status = 400;
     std::string reason;
@@ -79,20 +79,21 @@ std::optional<Fault> fault_of_host(http::fields const& head, unsigned version) {
     return std::nullopt;
 }
 
-/// What would make two readers see two different requests, or nobody know for whom one is.
+/// What would make two readers see two different requests, or leave open which host one is for.
 /// Source: RFC 9112, 3.2 and 6.1 to 6.3; RFC 9110, 10.1.1.
 std::optional<Fault> fault_of(http::fields const& head, unsigned version) {
     if (auto fault = fault_of_coding(head, version)) return fault;
     if (auto fault = fault_of_length(head)) return fault;
     if (auto fault = fault_of_host(head, version)) return fault;
-    // Before HTTP/1.1 it meant nothing.
+    // Before HTTP/1.1 this field had no meaning.
     auto const expectation = head[http::field::expect];
     if (version >= 11 && !expectation.empty() && !beast::iequals(expectation, "100-continue"))
         return Fault{417, "the only expectation is 100-continue"};
     return std::nullopt;
 }
 
-/// Every Connection field counts, not only the first. Source: RFC 9110, 5.3 and 7.6.1; RFC 9112, 9.3.
+/// Whether the connection stays open. Every Connection field counts, not only the first.
+/// Source: RFC 9110, 5.3 and 7.6.1; RFC 9112, 9.3.
 bool keeps_connection(http::fields const& head, unsigned version) {
     bool wants_close = false;
     bool wants_more = false;
@@ -104,13 +105,13 @@ bool keeps_connection(http::fields const& head, unsigned version) {
     return !wants_close && (version >= 11 || wants_more);
 }
 
-/// Empty lines before a request are ignored, RFC 9112, 2.2.
+/// Skips empty lines before a request, as RFC 9112, 2.2 demands.
 void skip_empty_lines(beast::flat_buffer& buffer) {
     while (buffer.size() >= 2 && std::memcmp(buffer.data().data(), "\r\n", 2) == 0)
         buffer.consume(2);
 }
 
-/// Who is at the other end.
+/// The peer of a connection.
 struct Peer {
     std::string key;
     std::string address;
@@ -119,7 +120,7 @@ struct Peer {
     std::string refusal;           ///< why not
 };
 
-/// How an answer goes out.
+/// The form of an answer.
 struct Form {
     unsigned version = 11;
     bool keeps = false;
@@ -142,12 +143,12 @@ std::string head_text(HttpResponse const& response, Form const& form, std::strin
             response.shared_body ? response.shared_body->size() + response.tail.size() : response.body.size();
         text.append("\r\nContent-Length: ").append(std::to_string(size));
     }
-    // What each version of HTTP does without being told.
+    // Says nothing where the version of HTTP does the same by default.
     if (form.keeps != (form.version > 10)) text.append("\r\nConnection: ").append(form.keeps ? "keep-alive" : "close");
     return text.append("\r\n\r\n");
 }
 
-/// The header fields that routes ask for, kept: a body's trailer fields would be taken for the header's.
+/// Copies of the header fields that routes ask for: otherwise a body's trailer fields would be taken for the header's.
 struct KeptFields {
     explicit KeptFields(http::fields const& head)
         : accept(view(head[http::field::accept])),
@@ -174,7 +175,7 @@ struct KeptFields {
     std::string user_agent;
 };
 
-/// How many of something there are, of one peer and in sum.
+/// Counts things by peer and in total.
 class PeerCount {
 public:
     [[nodiscard]] bool has_room(std::string const& peer, std::size_t most, std::size_t most_of_peer) const {
@@ -201,7 +202,7 @@ public:
     };
 
 private:
-    std::map<std::string, std::size_t> counts_;  // no zeros
+    std::map<std::string, std::size_t> counts_;  // without zeros
     std::size_t sum_ = 0;
 };
 
@@ -267,8 +268,8 @@ public:
     [[nodiscard]] bool is_quiet() const { return silent_.size() == open_; }
 
 private:
-    /// One connection's place among all. While a peer is waited for it is in the list of the silent, in the order in
-    /// which that began.
+    /// One connection among all. While its peer is waited for it is in the list of silent ones, which is ordered by
+    /// when that began.
     class Slot {
     public:
         Slot(Impl& server, Transport& transport, std::string peer)
@@ -293,7 +294,7 @@ private:
             place_ = server_.silent_.insert(server_.silent_.end(), this);
             server_.note_silence();
         }
-        /// Waits for a peer that takes nothing of an answer: it counts as silent.
+        /// Waits for a peer that takes nothing of an answer: such a peer counts as silent.
         void stall() {
             wait();
             is_stalled_ = true;
@@ -303,7 +304,7 @@ private:
             place_.reset();
             is_stalled_ = false;
         }
-        /// Ends the connection for the peer. Its descriptor stays open until its task has ended.
+        /// Ends the connection for the peer. Its descriptor stays open until its task ends.
         void break_off() {
             is_broken_off_ = true;
             transport_.break_off();
@@ -335,12 +336,12 @@ private:
         std::optional<std::list<Slot*>::iterator> place_;
         std::optional<std::list<Slot*>::iterator> handshake_;
         bool is_stalled_ = false;
-        bool is_stream_ = false;  // without an end
+        bool is_stream_ = false;  // an answer without an end
         bool had_stream_ = false;
         bool is_broken_off_ = false;
     };
 
-    /// Closes those of the silent ones that fit.
+    /// Closes the silent connections that fit.
     template <class Which>
     void close_if(Which which) {
         for (auto next = silent_.begin(); next != silent_.end();) {
@@ -351,18 +352,19 @@ private:
 
     // --- connections
 
-    /// A new connection; none: there is none just now. Errors: those of accept4(2) that matter.
+    /// A new connection; an empty one when none is waiting. Errors: those of accept4(2) that matter.
     static Result<UniqueFd> accept_one(int listener) {
         UniqueFd socket{::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
         int const err = errno;
-        // Who has gone before we came is nobody's trouble.
+        // A peer that has already gone is not a problem.
         bool const is_nothing = err == EAGAIN || err == EINTR || err == ECONNABORTED;
         if (socket || is_nothing) return socket;
         return fail(err, "accept a connection");
     }
 
     static Task<> accept(std::shared_ptr<Impl> self, std::shared_ptr<asio::posix::stream_descriptor> listener) {
-        // One in each round of what is ready: so everybody else has a turn, and the connection before is counted.
+        // Accepts one connection in each round of what is ready: so all others get their turn, and the connection
+        // before it is counted.
         for (; !self->is_stopping_; co_await yield(self->around_.loop)) {
             Result<UniqueFd> socket = accept_one(listener->native_handle());
             if (socket && !*socket) {
@@ -387,7 +389,7 @@ private:
             }
             if (problem.empty()) continue;
             self->around_.log.write(LogLevel::warning, "accept-failed", problem);
-            // Descriptors or memory have run out, most likely: one that says nothing can go, or time passes.
+            // Most likely descriptors or memory have run out: close a silent connection, and wait.
             (void)self->evict();
             co_await self->pause();
         }
@@ -399,14 +401,14 @@ private:
         co_await timer.async_wait(into(ignored));
     }
 
-    /// The last connection has ended.
+    /// Called when the last connection has ended.
     void have_stopped() {
         idle_.cancel();
         if (auto const stopped = std::exchange(stopped_, nullptr)) stopped();
     }
 
-    /// Nobody is being answered any more. When that lasts, what answers need is given back: the connections that are
-    /// open may say nothing for long.
+    /// Notes that nobody is being answered any more. If that lasts, the memory for answering is given back: open
+    /// connections may be silent for long.
     void note_silence() {
         if (is_stopping_ || !is_quiet()) return;
         silent_since_ = std::chrono::steady_clock::now();
@@ -415,9 +417,9 @@ private:
 
     void wait_for_silence() {
         idle_.call_at(silent_since_ + idle_pause, [this] {
-            if (!is_quiet()) return;  // the next silence begins anew
+            if (!is_quiet()) return;  // the next silence counts from its own beginning
             if (std::chrono::steady_clock::now() < silent_since_ + idle_pause) return wait_for_silence();
-            if (around_.idle) post(around_.loop, around_.idle);  // by itself: it may drop the pages that run here
+            if (around_.idle) post(around_.loop, around_.idle);  // later: it may drop the pages that run here
         });
     }
 
@@ -428,10 +430,10 @@ private:
         return true;
     }
 
-    /// Until a slot is free: the ones that gave way are still open for a moment.
+    /// Waits until a slot is free: connections that gave way stay open for a moment.
     Task<> make_room() {
         while (open_ >= settings_.limits.connections) {
-            (void)evict();  // when nobody is silent all are being answered, which ends soon
+            (void)evict();  // if nobody is silent, all are being answered, and that ends soon
             co_await slot_freed_.wait();
         }
     }
@@ -444,13 +446,13 @@ private:
             if (!self->around_.certificates || co_await self->begin_tls(*stream, slot, peer))
                 co_await self->serve(*stream, slot, peer);
         } catch (std::exception const& error) {
-            // Out of memory, for one: this connection ends, the others go on.
+            // Out of memory, for example: this connection ends, the others go on.
             self->around_.log.write(LogLevel::error, "connection-failed", error.what());
         }
     }
 
-    /// A handshake that its peer does not go on with costs memory until its time is over: the one that waits the
-    /// longest gives way, of the same peer first.
+    /// Makes room for a handshake. One whose peer does not go on costs memory until its time is over; the one that has
+    /// waited longest gives way, first among those of the same peer.
     void make_room_for_handshake(std::string const& peer) {
         std::size_t own = 0;
         Slot* oldest = nullptr;
@@ -468,7 +470,7 @@ private:
 
     /// Returns whether the peer may go on.
     Task<bool> begin_tls(Transport& stream, Slot& slot, Peer& peer) {
-        // Whoever connects and says nothing shall not cost the memory of a TLS connection.
+        // A peer that connects and says nothing must not cost the memory of a TLS connection.
         slot.wait();
         stream.expires_after(settings_.limits.request);
         if (!co_await stream.wait_readable()) co_return false;
@@ -515,24 +517,24 @@ private:
             slot.wait();
             stream.expires_after(is_first ? settings_.limits.request : settings_.limits.idle);
             if (buffer.size() == 0) {
-                // Apart from the conditions, where GCC 12 loses the frame.
+                // Not part of the conditions, because GCC 12 loses the frame there.
                 bool goes_on = false;
                 if (stream.has_tls()) goes_on = co_await stream.wait_readable();
                 if (!stream.has_tls()) goes_on = co_await read_first(stream, buffer);
                 if (!goes_on) break;
             } else {
-                co_await yield(around_.loop);  // whoever sends many requests at once waits for others between them
+                co_await yield(around_.loop);  // so that many requests from one peer do not keep others waiting
             }
             if (!co_await serve_one(stream, slot, peer, buffer)) break;
             if (is_stopping_) break;
-            // Whoever is waited for has no memory of his own but his place.
+            // While we wait for a peer, it has no memory but its slot.
             if (buffer.size() == 0) buffer.shrink_to_fit();
         }
         co_await finish(stream, slot, settings_.lingering);
     }
 
-    /// Somebody may be silent for long: nothing but a few bytes is held meanwhile. Asio tries to read before it waits;
-    /// to wait alone would cost a system call more. Returns false when nothing comes any more.
+    /// Reads the first bytes into a small buffer, because the peer may be silent for long. Asio tries to read before it
+    /// waits; waiting alone would cost one more system call. Returns false when nothing more comes.
     static Task<bool> read_first(Transport& stream, beast::flat_buffer& buffer) {
         std::array<char, first_read_size> first;
         std::size_t const size = co_await stream.read_some(first);
@@ -541,7 +543,7 @@ private:
         co_return size > 0;
     }
 
-    /// What was read ahead, or more. Returns false when nothing comes any more.
+    /// Reads more into the buffer. Returns false when nothing more comes.
     static Task<bool> read_more(Transport& stream, beast::flat_buffer& buffer) {
         auto const place = buffer.prepare(read_size);
         std::size_t const size = co_await stream.read_some({static_cast<char*>(place.data()), place.size()});
@@ -549,21 +551,22 @@ private:
         co_return size > 0;
     }
 
-    /// Until the first line is there, as the parser can read it. Returns false when the peer has gone.
+    /// Reads until the first line is complete and can be parsed. Returns false when the peer has gone.
     Task<bool> read_line(Transport& stream, beast::flat_buffer& buffer, LineVerdict& verdict) {
         for (;;) {
             skip_empty_lines(buffer);
             auto const place = buffer.data();
             verdict =
                 check_request_line({static_cast<char*>(place.data()), place.size()}, settings_.limits.header_bytes);
-            // A lone CR may become an empty line.
+            // A lone CR may turn into an empty line.
             bool const is_empty_line = buffer.size() == 1 && *static_cast<char*>(place.data()) == '\r';
             if (verdict != LineVerdict::incomplete && !is_empty_line) co_return true;
             if (!co_await read_more(stream, buffer)) co_return false;
         }
     }
 
-    /// Until the header is read, or all. Errors: of what was sent; partial_message when the peer has gone.
+    /// Reads until the header is complete, or the whole request. Errors: those of what was sent; partial_message when
+    /// the peer has gone.
     static Task<error_code> read(Transport& stream, Parser& parser, beast::flat_buffer& buffer, bool is_whole) {
         parser.eager(is_whole);
         for (;;) {
@@ -601,12 +604,12 @@ private:
         request.has_accepted_certificate = peer.has_certificate;
         request.peer = peer.key;
         std::string const query(target->query);
-        std::string const authority(target->authority);  // where there is one, Host counts for nothing: RFC 9112, 3.2.2
+        std::string const authority(target->authority);  // replaces Host where there is one: RFC 9112, 3.2.2
         KeptFields const fields(head);
         bool const is_awaited = form.version >= 11 && !head[http::field::expect].empty();
         form.keeps = keeps_connection(head, form.version);
         if (auto refusal = refusal_of(request.match, peer)) {
-            // Without its body, which is not worth the wait; hence the connection ends if there is one.
+            // The body is not worth waiting for; if there is one, the connection ends.
             form.keeps = form.keeps && parser.is_done();
             co_return co_await send(stream, slot, request.match.route, std::move(*refusal), form);
         }
@@ -633,7 +636,7 @@ private:
         co_return goes_on;
     }
 
-    /// Probes at once; all others in turn, while their peer is there.
+    /// Answers probes at once, and everything else in turn, while its peer is there.
     Task<HttpResponse> answer(Transport& stream, Peer const& peer, HttpRequest& request) {
         std::unique_ptr<Hangups::Watch> watch;
         HttpCaller caller(
@@ -650,9 +653,9 @@ private:
         co_return co_await around_.answer(request);
     }
 
-    /// Before anything is done for a request.
+    /// The refusal of a request, before anything is done for it.
     std::optional<HttpResponse> refusal_of(RouteMatch const& match, Peer const& peer) {
-        // First of all, so that strangers do not learn what there is.
+        // This check is first, so that strangers do not learn which paths exist.
         if (peer.must_identify && !peer.has_certificate && !around_.router.row(match.route).is_open) {
             ++around_.figures.refused_peers;
             tell_of_refusal(peer);
@@ -669,7 +672,7 @@ private:
         return response;
     }
 
-    /// Once a second at most: whoever is refused may come again as often as he likes.
+    /// Logs a refusal at most once a second: a refused peer may come again as often as it likes.
     void tell_of_refusal(Peer const& peer) {
         TimePoint const now = std::chrono::steady_clock::now();
         if (now - refusal_told_ < std::chrono::seconds(1)) return;
@@ -689,7 +692,7 @@ private:
         return refuse(stream, slot, 400, "its first line is not one of HTTP");
     }
 
-    /// A request that cannot be read. Returns false: the connection ends.
+    /// Refuses a request that cannot be read. Returns false: the connection ends.
     Task<bool> refuse(Transport& stream, Slot& slot, error_code why) {
         HttpResponse response;
         if (why == http::error::header_limit || why == http::error::buffer_overflow) {
@@ -700,7 +703,7 @@ private:
                    why != http::error::end_of_stream && why != http::error::partial_message) {
             co_return co_await refuse(stream, slot, 400, why.message());
         } else {
-            co_return false;  // it has gone, or its time is over
+            co_return false;  // the peer has gone, or its time is over
         }
         co_return co_await send_refusal(stream, slot, std::move(response));
     }
@@ -710,7 +713,7 @@ private:
     }
 
     Task<bool> send_refusal(Transport& stream, Slot& slot, HttpResponse response) {
-        Form const form;  // named: GCC 12 destroys an aggregate that is made inside a co_await expression twice
+        Form const form;  // named: inside a co_await expression GCC 12 would destroy it twice
         co_return co_await send(stream, slot, around_.router.rows().size(), std::move(response), form);
     }
 
@@ -746,7 +749,7 @@ private:
 
     // --- streams
 
-    /// An answer in chunks; for HTTP/1.0 one that ends with its connection.
+    /// An answer in chunks; in HTTP/1.0 one that ends with its connection.
     class Stream final : public HttpStream {
     public:
         Stream(Transport& transport, Slot& slot, std::string head, bool is_chunked, Duration limit)
@@ -756,7 +759,7 @@ private:
             std::size_t size = 0;
             for (Piece const& piece : pieces)
                 size += piece->size();
-            if (size == 0 || is_broken_) co_return !is_broken_;  // an empty chunk would be the last one
+            if (size == 0 || is_broken_) co_return !is_broken_;  // an empty chunk would end the answer
             std::array<char, 20> length;
             std::vector<std::string_view> parts;
             parts.reserve(pieces.size() + 3);
@@ -772,7 +775,7 @@ private:
         void limit_stalls(Duration limit) override { limit_ = limit; }
         HttpCaller& caller() override { return caller_; }
 
-        /// Returns whether all of it was sent.
+        /// Returns whether everything was sent.
         Task<bool> finish() {
             if (is_broken_) co_return false;
             std::array<std::string_view, 2> parts{head_, is_chunked_ ? last_chunk : std::string_view()};
@@ -796,7 +799,7 @@ private:
         HttpCaller caller_;
     };
 
-    /// One of those that are being sent, in the order in which they began.
+    /// An entry in a list of answers that are being sent, in the order in which they began.
     template <class T>
     class Listed {
     public:
@@ -835,7 +838,7 @@ private:
         auto const watch = hangups_.watch(stream.fd(), [&out] { out.caller().leave(); });
         slot.begin_stream();
         ++around_.figures.open_streams;
-        struct End {  // also when an exception ends this
+        struct End {  // also runs when an exception is thrown
             Impl& server;
             Slot& slot;
             ~End() {
@@ -848,7 +851,8 @@ private:
         co_await response.stream(out);
     }
 
-    /// Whoever reads slowly, or not at all, keeps nobody else from an answer: the one that began first gives way.
+    /// Sends a long answer. A peer that reads slowly, or not at all, must not keep others from theirs: the one that
+    /// began first gives way.
     Task<> run_long(Slot& slot, Stream& out, HttpResponse& response) {
         auto const goes_on = [](Slot const* other) { return !other->is_broken_off(); };
         if (std::ranges::count_if(long_answers_, goes_on) >=
@@ -870,14 +874,14 @@ private:
         return true;
     }
 
-    /// Says that nothing more comes, and waits a moment for the peer to say so too: closing at once would reset the
-    /// connection when the peer is still sending, and the last answer with it.
+    /// Says that nothing more comes, and waits a moment until the peer says so, too. Closing at once while the peer is
+    /// still sending would reset the connection, and with it the last answer.
     static Task<> finish(Transport& stream, Slot& slot, Duration lingering) {
         if (!stream.is_open()) co_return;
         slot.wait();
         stream.expires_after(lingering);
         co_await stream.end_writing();
-        if (slot.had_stream()) co_return;  // a listener says nothing more
+        if (slot.had_stream()) co_return;  // a listener sends nothing more
         std::array<char, 1024> dropped;
         for (std::size_t total = 0; total < most_lingering_bytes;) {
             std::size_t const size = co_await stream.drop_some(dropped);
@@ -893,10 +897,10 @@ private:
     Turns turns_;
     Turns handshake_turns_;
     std::vector<std::shared_ptr<asio::posix::stream_descriptor>> listeners_;
-    std::list<Slot*> silent_;                // the longest silent first
-    std::list<Slot*> handshakes_;            // that are under way, the oldest first
-    std::list<HttpCaller*> stream_callers_;  // of endless ones
-    std::list<Slot*> long_answers_;          // being sent, the one that began first in front
+    std::list<Slot*> silent_;                // the one that has been silent longest comes first
+    std::list<Slot*> handshakes_;            // under way, the oldest first
+    std::list<HttpCaller*> stream_callers_;  // those of endless streams
+    std::list<Slot*> long_answers_;          // being sent, the one that began first comes first
     PeerCount answers_;
     Places bodies_;
     Condition slot_freed_;

@@ -42,7 +42,7 @@ bool is_address_in_brackets(std::string_view text) {
 LineVerdict check_request_line(std::span<char> buffer, std::size_t longest) {
     constexpr std::string_view version = " HTTP/";
     std::string_view const text(buffer.data(), buffer.size());
-    // Whoever speaks TLS, or nothing known, is not waited for.
+    // Does not wait for the rest when the beginning is TLS or something unknown.
     std::string_view const method = text.substr(0, text.find(' '));
     std::string_view const letters = method.substr(0, method.find_first_of("\r\n"));
     if (!std::ranges::all_of(letters, is_token_character)) return LineVerdict::bad;

@@ -15,7 +15,7 @@ namespace triton::net {
 
 namespace {
 
-constexpr int backlog = 1024;  // the kernel takes net.core.somaxconn when that is less
+constexpr int backlog = 1024;  // reduced by the kernel to net.core.somaxconn
 
 union SocketAddress {
     sockaddr any;
@@ -28,13 +28,13 @@ bool is_address(int family, std::string const& host) {
     return ::inet_pton(family, host.c_str(), bytes.data()) == 1;
 }
 
-/// With both families where the host is empty. Errors: errno.
+/// Binds a socket, for both families if the host is empty. Errors: errno.
 std::expected<UniqueFd, int> bind_socket(int family, ListenAddress const& address) {
     UniqueFd socket{::socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!socket) return std::unexpected(errno);
     int const on = 1;
     int const only_v6 = address.host.empty() ? 0 : 1;
-    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // bind says what matters
+    (void)::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // if that matters, bind says so
     SocketAddress bound{};
     bound.any.sa_family = static_cast<sa_family_t>(family);
     socklen_t size = sizeof bound.v4;
@@ -73,7 +73,7 @@ Result<ListenAddress> parse_listen_address(std::string_view text) {
 Result<UniqueFd> open_listening_socket(ListenAddress const& address) {
     bool const is_v6 = address.host.empty() || address.host.find(':') != address.host.npos;
     auto socket = bind_socket(is_v6 ? AF_INET6 : AF_INET, address);
-    // Without IPv6 on this machine.
+    // This machine has no IPv6.
     if (!socket && address.host.empty() && (socket.error() == EAFNOSUPPORT || socket.error() == EADDRNOTAVAIL))
         socket = bind_socket(AF_INET, address);
     if (!socket) return fail(socket.error(), "listen on " + address.host + ":" + std::to_string(address.port));

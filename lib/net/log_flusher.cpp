@@ -23,7 +23,7 @@ struct LogFlusher::State {
         event.events = EPOLLOUT | EPOLLONESHOT;
         int const epoll = self->descriptor.native_handle();
         int const console = self->log.console();
-        // A console that cannot be watched is a file, which takes all at once.
+        // A console that cannot be watched is a file, and takes everything at once.
         if (::epoll_ctl(epoll, EPOLL_CTL_MOD, console, &event) != 0 &&
             ::epoll_ctl(epoll, EPOLL_CTL_ADD, console, &event) != 0) {
             self->is_waiting = false;

@@ -43,7 +43,7 @@ void Descriptor::close() {
 struct Timer::State {
     explicit State(Loop& loop) : timer(loop, TimePoint::max()) {}
     asio::steady_timer timer;
-    std::uint64_t set = 0;  // how often: a call that was replaced may be on its way already
+    std::uint64_t set = 0;  // how often it was set: a replaced call may be on its way already
 };
 
 Timer::Timer(Loop& loop) : state_(std::make_shared<State>(loop)) {}

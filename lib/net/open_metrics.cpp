@@ -23,7 +23,7 @@ std::string_view content_type(MetricsFormat format) {
 void MetricsWriter::family(std::string_view name, Type type, std::string_view help) {
     name_ = name;
     suffix_ = type == Type::counter ? "_total" : "";
-    // In the older format the family of a counter is called like its samples.
+    // In the older format a counter's family has the same name as its samples.
     std::string const shown = is_open_metrics_ ? name_ : name_ + suffix_;
     std::string_view kind = type == Type::gauge ? "gauge" : "counter";
     if (type == Type::legacy_counter && is_open_metrics_) kind = "unknown";

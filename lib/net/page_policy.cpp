@@ -8,7 +8,7 @@ namespace triton::net {
 
 namespace {
 
-/// " 'sha256-<base64>'"
+/// Returns " 'sha256-<base64>'" of a text.
 std::string source_of(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
     unsigned size = 0;
@@ -20,7 +20,7 @@ std::string source_of(std::string_view text) {
     return source;
 }
 
-/// The texts of all elements between these tags, or 'none'.
+/// The hashes of the texts between these tags, or 'none'.
 std::string sources_between(std::string_view page, std::string_view begin, std::string_view end) {
     std::string sources;
     for (std::size_t from = page.find(begin); from != page.npos; from = page.find(begin, from)) {

@@ -25,7 +25,7 @@ constexpr std::array<FieldRow, 8> fields{{{NID_commonName, NameField::common_nam
                                           {NID_userId, NameField::user_id},
                                           {NID_domainComponent, NameField::domain}}};
 
-/// As UTF-8, whatever the certificate has it in; empty when that cannot be.
+/// The text as UTF-8, whatever its encoding in the certificate; empty when it cannot be converted.
 std::string text_of(ASN1_STRING const* text) {
     unsigned char* utf8 = nullptr;
     int const size = ::ASN1_STRING_to_UTF8(&utf8, text);
@@ -47,7 +47,7 @@ std::vector<NameEntry> entries_of(X509_NAME const* name) {
     return entries;
 }
 
-/// Octets, not text: FoundationDB compares them as text and hence never finds an address.
+/// An address is octets, not text: FoundationDB compares it as text and hence never finds it.
 AlternativeName address_of(ASN1_OCTET_STRING const* octets) {
     int const size = ::ASN1_STRING_length(octets);
     std::array<char, INET6_ADDRSTRLEN> text{};

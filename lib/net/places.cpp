@@ -13,7 +13,7 @@ Task<std::unique_ptr<Places::Place>> Places::take(std::string peer) {
     co_return std::make_unique<Place>(*this);
 }
 
-/// To whoever waits, without its being free meanwhile.
+/// Gives the place directly to one that waits, so that it is not free in between.
 void Places::give_back() {
     if (waiting_.empty()) {
         ++free_;

@@ -39,7 +39,7 @@ bool is_label(std::string_view label) {
            });
 }
 
-/// The number behind `name` in an option such as "timeout:5"; beyond a limit it is that limit.
+/// The number behind `name` in an option such as "timeout:5", at most the limit.
 std::optional<int> number_in(std::string_view option, std::string_view name, int most) {
     if (!option.starts_with(name)) return std::nullopt;
     option.remove_prefix(name.size());
@@ -66,7 +66,7 @@ std::optional<Address> to_address(ares_addrinfo_node const& node) {
     return std::nullopt;
 }
 
-/// c-ares tells a server that refuses or fails from one that is not there in no way.
+/// Describes a failure. c-ares does not distinguish a server that refuses or fails from one that is not there.
 std::string reason(int status) {
     switch (status) {
         case ARES_ENOTFOUND: return "there is no such name";
@@ -110,7 +110,7 @@ ResolverPatience parse_patience(std::string_view resolv_conf) {
     return patience;
 }
 
-/// One name, one channel of c-ares, until it is answered. The functions that c-ares calls must not throw.
+/// Looks up one name with its own channel of c-ares. The functions that c-ares calls must not throw.
 class Resolver::Lookup : public std::enable_shared_from_this<Lookup> {
 public:
     explicit Lookup(Loop& io) : io_(io), wake_(io) {}
@@ -123,7 +123,7 @@ public:
     Result<> begin(std::string const& host, ResolverSettings const& settings) {
         auto const text = read_file(settings.configuration, most_configuration_bytes);
         if (!text && text.error().kind != ErrorKind::not_found) return std::unexpected(text.error());
-        // c-ares knows no timeout and no attempts in that file.
+        // c-ares does not read timeout and attempts in that file.
         ResolverPatience const patience = parse_patience(text ? *text : std::string());
         std::string path = settings.configuration;
         std::string lookups = "fb";  // files, then DNS: nsswitch.conf is not for us
@@ -131,7 +131,7 @@ public:
         options.flags = ARES_FLAG_NOALIASES;
         options.timeout = static_cast<int>(std::chrono::duration_cast<milliseconds>(patience.timeout).count());
         options.tries = patience.attempts;
-        options.udp_port = options.tcp_port = settings.port;  // in host order, whatever the manual page says
+        options.udp_port = options.tcp_port = settings.port;  // in host order, despite the manual page
         options.lookups = lookups.data();
         options.resolvconf_path = path.data();
         options.sock_state_cb = &Lookup::watch;
@@ -148,12 +148,12 @@ public:
         return {};
     }
 
-    /// Until something has happened, or `deadline`.
+    /// Waits until something has happened, or until `deadline`.
     Task<void> wait(TimePoint deadline) {
         timeval next{};
         if (::ares_timeout(channel_, nullptr, &next)) {
             auto const left = std::chrono::seconds(next.tv_sec) + std::chrono::microseconds(next.tv_usec);
-            // It is rounded down to a millisecond, and there is nothing to do before.
+            // The time left is rounded down to a millisecond, and before it there is nothing to do.
             deadline = std::min(deadline, std::chrono::steady_clock::now() + left + milliseconds(1));
         }
         wake_.expires_at(deadline);
@@ -174,7 +174,7 @@ private:
     /// A socket that belongs to c-ares.
     struct Socket {
         explicit Socket(Loop& io) : descriptor(io) {}
-        asio::posix::stream_descriptor descriptor;  // not open: c-ares has closed it, or is about to
+        asio::posix::stream_descriptor descriptor;  // not open: c-ares has closed it or is about to
         struct Side {
             bool is_wanted = false;
             bool is_awaited = false;
@@ -198,7 +198,7 @@ private:
         auto& lookup = *static_cast<Lookup*>(self);
         try {
             lookup.watch(fd, readable != 0, writable != 0);
-        } catch (std::exception const&) {  // of Asio and the standard library: no memory
+        } catch (std::exception const&) {  // Asio and the standard library: no memory
             lookup.end(ARES_ENOMEM);
         }
     }
@@ -207,7 +207,7 @@ private:
         auto found = sockets_.find(fd);
         if (!readable && !writable) {
             if (found == sockets_.end()) return;
-            (void)found->second->descriptor.release();  // it is c-ares that closes it
+            (void)found->second->descriptor.release();  // c-ares closes it
             sockets_.erase(found);
             return;
         }
@@ -235,7 +235,7 @@ private:
             int const fd = socket->descriptor.native_handle();
             ::ares_process_fd(self->channel_, reads ? fd : ARES_SOCKET_BAD, reads ? ARES_SOCKET_BAD : fd);
             if (socket->descriptor.is_open()) self->listen(socket, side);
-            self->wake_.cancel();  // the next deadline may be another
+            self->wake_.cancel();  // the next deadline may have changed
         });
         one.is_awaited = true;
     }
@@ -249,7 +249,7 @@ private:
 };
 
 Resolver::Resolver(Loop& loop, ResolverSettings settings) : loop_(loop), settings_(std::move(settings)) {
-    (void)::ares_library_init(ARES_LIB_INIT_ALL);  // sets no more than a flag, but on Windows
+    (void)::ares_library_init(ARES_LIB_INIT_ALL);  // only sets a flag, except on Windows
 }
 
 Resolver::~Resolver() {

@@ -27,10 +27,10 @@ namespace {
 
 constexpr std::size_t most_parts = 256;  // in one system call
 
-/// Without an exception, and with the error where the caller sees it.
+/// Awaits without exceptions: the error goes where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
-/// The address alone, and with its port. Empty: it has gone.
+/// The peer's address, alone and with its port. Empty: the peer has gone.
 struct PeerName {
     std::string key;
     std::string whole;
@@ -42,7 +42,7 @@ PeerName name_of(sockaddr_in const& address) {
     return {text.data(), std::string(text.data()) + ":" + std::to_string(ntohs(address.sin_port))};
 }
 
-/// One host may have all addresses of a /64. An IPv4 address in IPv6's clothes is that address.
+/// Names a peer. One host may have all addresses of a /64. An IPv4 address that is mapped into IPv6 counts as IPv4.
 PeerName name_of(sockaddr_in6 const& address) {
     std::array<char, INET6_ADDRSTRLEN> text{};
     (void)::inet_ntop(AF_INET6, &address.sin6_addr, text.data(), text.size());
@@ -75,7 +75,8 @@ PeerName peer_of(int socket) {
     }
 }
 
-/// What OpenSSL has to say about a step that has failed for good. Asked at once: its queue is everybody's.
+/// What OpenSSL says about a step that has failed for good. Must be asked at once, because all connections share its
+/// queue.
 Error tls_failure() {
     unsigned long const code = ::ERR_peek_last_error();
     char const* const reason = code == 0 ? nullptr : ::ERR_reason_error_string(code);
@@ -84,7 +85,7 @@ Error tls_failure() {
     return {ErrorKind::corrupt, {}, reason, {}, 0};
 }
 
-/// Removes so many bytes from the front, and the empty parts there.
+/// Removes this many bytes from the front, with the parts that are then empty there.
 void drop_front(std::span<std::string_view>& parts, std::size_t size) {
     while (!parts.empty() && size >= parts.front().size()) {
         size -= parts.front().size();
@@ -110,7 +111,7 @@ Result<std::unique_ptr<Transport>> Transport::adopt(Loop& loop, UniqueFd socket)
     if (failed) return fail(failed.value(), "use a connection");
     (void)socket.release();
     int const on = 1;
-    if (family != AF_UNIX)  // an answer goes out at once; without it, later
+    if (family != AF_UNIX)  // send answers at once; if this fails, they go out later
         (void)::setsockopt(adopted.native_handle(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     return std::unique_ptr<Transport>(new Transport(std::move(adopted)));
 }
@@ -123,14 +124,15 @@ Transport::Transport(Socket socket)
     : socket_(std::move(socket)), timer_(socket_.get_executor()), self_(std::make_shared<Transport*>(this)) {
     error_code ignored;
     if (socket_.is_open())
-        (void)socket_.native_non_blocking(true, ignored);  // for OpenSSL, which reads and writes itself
+        (void)socket_.native_non_blocking(true, ignored);  // OpenSSL reads and writes the socket itself
 }
 
 Transport::~Transport() = default;
 
 void Transport::expires_at(TimePoint when) {
     deadline_ = when;
-    // A timer that fires too early is set again: most limits are replaced long before they end.
+    // The timer is not moved for a later deadline, since most limits are replaced long before they end: when it fires
+    // too early it is set again.
     if (timer_.expiry() == TimePoint{} || timer_.expiry() > deadline_) arm();
 }
 
@@ -181,7 +183,7 @@ Task<Result<>> Transport::connect(Address address, std::uint16_t port) {
 
 void Transport::watch_over_peer() {
     auto const set = [this](int level, int option, int value) {
-        (void)::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);  // nice to have
+        (void)::setsockopt(socket_.native_handle(), level, option, &value, sizeof value);  // useful, but not needed
     };
     set(SOL_SOCKET, SO_KEEPALIVE, 1);
     set(IPPROTO_TCP, TCP_KEEPIDLE, 30);
@@ -218,7 +220,7 @@ Task<Result<bool>> Transport::wait_for_tls(int result) {
         case SSL_ERROR_ZERO_RETURN: co_return false;
         default: is_tls_broken_ = true; co_return std::unexpected(tls_failure());
     }
-    // A closed socket's number may be another's by now, and OpenSSL knows the number.
+    // The number of a closed socket may belong to another by now, and OpenSSL uses the number.
     if (failed || !socket_.is_open()) co_return std::unexpected(failure(failed));
     co_return true;
 }
@@ -307,7 +309,7 @@ bool Transport::send_some(std::span<std::string_view>& parts) {
         std::size_t const count = std::min(parts.size(), vectors.size());
         std::size_t wanted = 0;
         for (std::size_t i = 0; i < count; ++i) {
-            vectors[i] = {const_cast<char*>(parts[i].data()), parts[i].size()};  // it is only read
+            vectors[i] = {const_cast<char*>(parts[i].data()), parts[i].size()};  // only read from
             wanted += parts[i].size();
         }
         msghdr message{};
@@ -348,7 +350,7 @@ Task<bool> Transport::wait_writable() {
 }
 
 void Transport::limit_send_buffer(int bytes) {
-    // Without a limit the kernel lets the buffer grow to megabytes.
+    // By default the kernel lets this buffer grow to megabytes.
     (void)::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
 }
 
@@ -362,7 +364,7 @@ Task<void> Transport::end_writing() {
     while (tls_ && !is_tls_broken_ && socket_.is_open()) {
         ::ERR_clear_error();
         int const result = ::SSL_shutdown(tls_.get());
-        if (result >= 0) break;  // the peer's own end is not waited for
+        if (result >= 0) break;  // we do not wait for the peer's end
         auto const goes_on = co_await wait_for_tls(result);
         if (!goes_on.value_or(false)) break;
     }

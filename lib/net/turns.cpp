@@ -18,7 +18,7 @@ Task<> Turns::take(std::string peer) {
     co_await own->wait();
 }
 
-/// A few steps, and a look at the sockets then: the loop looks once in each round of what is ready.
+/// Does a few steps, then lets the loop look at the sockets, which it does once in each round of what is ready.
 void Turns::pass(Loop& loop, std::size_t at_once, std::shared_ptr<State> const& state) {
     for (std::size_t i = 0; i < at_once && !state->waiting.empty(); ++i) {
         auto next = state->waiting.upper_bound(state->last);

@@ -46,7 +46,7 @@ int hex_value(char c) {
     return -1;
 }
 
-/// The one spelling of an address, or the text itself when it is none.
+/// The canonical spelling of an address, or the text itself when it is not an address.
 std::string canonical_address(std::string const& text) {
     std::array<unsigned char, 16> bytes{};
     std::array<char, INET6_ADDRSTRLEN> out{};
@@ -58,7 +58,7 @@ std::string canonical_address(std::string const& text) {
     return text;
 }
 
-/// Where the separator stands unescaped; the text's end when it does not.
+/// Where the first unescaped separator stands, or the end of the text.
 std::size_t find_unescaped(std::string_view text, char separator) {
     for (std::size_t at = 0; at < text.size(); ++at) {
         if (text[at] == '\\') {
@@ -70,7 +70,7 @@ std::size_t find_unescaped(std::string_view text, char separator) {
     return text.size();
 }
 
-/// "a=1,b=2" by ',': each part, of an empty text one empty part.
+/// Splits "a=1,b=2" at ','. An empty text has one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator, bool has_escapes) {
     std::vector<std::string_view> parts;
     for (;;) {
@@ -91,7 +91,7 @@ public:
     Result<Rule> rule(std::string_view text, std::size_t number) {
         Rule rule;
         auto conditions = split(text, ',', !is_sidecar_form_);
-        if (conditions.size() > 1 && conditions.back().empty()) conditions.pop_back();  // as FoundationDB reads it
+        if (conditions.size() > 1 && conditions.back().empty()) conditions.pop_back();  // as in FoundationDB
         for (std::size_t i = 0; i < conditions.size(); ++i) {
             if (auto const done = add(rule, conditions[i]); !done) {
                 return fail("alternative " + std::to_string(number) + ", condition " + std::to_string(i + 1) + ": " +

@@ -37,7 +37,7 @@ Result<bool> LinkWatch::wait(TimePoint deadline) {
         if (ready < 0 && errno != EINTR) return fail(errno, what);
         if (ready <= 0) continue;
         std::array<char, 8192> unread{};
-        // what it says is not of interest; ENOBUFS says that there was more than the kernel keeps
+        // The content does not matter; ENOBUFS only says that there was more than the kernel keeps
         while (::recv(socket_.get(), unread.data(), unread.size(), 0) > 0) {  // the host's links are not many
         }
         return true;

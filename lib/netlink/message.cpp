@@ -35,7 +35,7 @@ void Message::end_attribute(std::size_t start) {
 Message& Message::put(std::uint16_t type, std::span<std::uint8_t const> content) {
     std::size_t const start = start_attribute(type);
     bytes_.append(reinterpret_cast<char const*>(content.data()), content.size());
-    end_attribute(start);  // before the padding, which is not counted
+    end_attribute(start);  // before the padding, which does not count
     bytes_.resize(NLMSG_ALIGN(bytes_.size()), '\0');
     return *this;
 }
@@ -64,7 +64,7 @@ std::string const& Message::finish(std::uint32_t sequence) {
 }
 
 std::optional<std::string_view> find_attribute(std::string_view attributes, std::uint16_t type) {
-    while (attributes.size() >= sizeof(rtattr)) {  // the kernel's own answer: each round takes a part of it
+    while (attributes.size() >= sizeof(rtattr)) {  // the kernel's own answer; each round consumes a part
         rtattr attribute{};
         std::memcpy(&attribute, attributes.data(), sizeof attribute);
         if (attribute.rta_len < sizeof attribute || attribute.rta_len > attributes.size()) return std::nullopt;

@@ -59,7 +59,7 @@ std::optional<Link> read_link(std::string_view text) {
     return link;
 }
 
-/// The error that an answer is; success when it says so.
+/// The error in an answer, or success when it reports that.
 Result<> result_of(std::uint16_t flags, std::string_view body, std::string const& what) {
     auto const error = take<nlmsgerr>(body);
     if (!error) return fail(ErrorKind::corrupt, what, "the kernel's answer is not understood");
@@ -77,7 +77,7 @@ Result<Socket> Socket::open() {
     UniqueFd socket{::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE)};
     if (!socket) return fail(errno, "talk to the kernel's network");
     int const on = 1;
-    // without these an error has a number only
+    // without these options an error is only a number
     (void)::setsockopt(socket.get(), SOL_NETLINK, NETLINK_EXT_ACK, &on, sizeof on);
     (void)::setsockopt(socket.get(), SOL_NETLINK, NETLINK_CAP_ACK, &on, sizeof on);
     return Socket(std::move(socket));
@@ -96,7 +96,7 @@ Result<> Socket::send(Message& message, std::string const& what) {
 Result<> Socket::answer(std::string const& what,
                         std::function<void(std::uint16_t type, std::string_view body)> const& take_message) {
     std::string buffer(most_answer, '\0');
-    for (;;) {  // the kernel ends each answer
+    for (;;) {  // ends, because the kernel ends each answer
         ssize_t const got = ::recv(socket_.get(), buffer.data(), buffer.size(), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return fail(errno, what);
@@ -200,8 +200,8 @@ Result<> Socket::set_port_vlan(int link, std::uint16_t vlan) {
     };
     constexpr std::uint16_t untagged = BRIDGE_VLAN_INFO_PVID | BRIDGE_VLAN_INFO_UNTAGGED;
     constexpr std::uint16_t last = 4094;
-    // A bridge gives one to each port, which is not always the first (vlan_default_pvid). Those that are missing do not
-    // count.
+    // A bridge gives each port a VLAN, which is not always the first one (vlan_default_pvid). Missing ones are not an
+    // error.
     TRY(change(RTM_DELLINK, {{BRIDGE_VLAN_INFO_RANGE_BEGIN, 1}, {BRIDGE_VLAN_INFO_RANGE_END, last}},
                "take the VLANs from the link " + std::to_string(link)));
     return change(RTM_SETLINK, {{untagged, vlan}}, "set the VLAN of the link " + std::to_string(link));

@@ -19,8 +19,8 @@ void append(Problems& problems, Problems more) {
     problems.insert(problems.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
 }
 
-/// A user changes, but nothing was said of capabilities. The kernel takes them from who stops being root; a launcher
-/// that is another user with capabilities would hand its ambient ones on.
+/// The capabilities of a child whose user changes while nothing is said of them. The kernel takes them from a process
+/// that stops being root, but a launcher of another user with capabilities would pass its ambient ones on.
 std::optional<CapabilityMasks> without_ours(Identity const& identity) {
     if (!identity.user) return std::nullopt;
     OwnCapabilities const own = OwnCapabilities::read();
@@ -28,7 +28,7 @@ std::optional<CapabilityMasks> without_ours(Identity const& identity) {
     return CapabilityMasks{.drop = 0, .inheritable = own.inheritable & ~own.ambient, .ambient = 0};
 }
 
-/// An equal one of the same load, or a new one.
+/// Returns an equal ruleset of the same load, or a new one.
 std::expected<LandlockRuleset, Problems> ruleset(LandlockSettings const& settings, Where const& at,
                                                  std::string const& root_directory, LoadMemory& memory) {
     auto const known = std::ranges::find_if(

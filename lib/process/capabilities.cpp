@@ -22,7 +22,7 @@ using json::Where;
 constexpr std::string_view prefix = "cap_";
 
 std::string lower_case(std::string text) {
-    // Not std::tolower, which asks a locale.
+    // std::tolower would ask a locale.
     for (char& letter : text) {
         if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
     }
@@ -31,7 +31,7 @@ std::string lower_case(std::string text) {
 
 CapabilitySet bit(cap_value_t number) { return CapabilitySet{1} << number; }
 
-/// "CAP_NET_ADMIN" of libcap's "cap_net_admin".
+/// Returns "CAP_NET_ADMIN" for libcap's "cap_net_admin".
 std::string name_of(cap_value_t number) {
     char* const libcap_name = ::cap_to_name(number);
     std::string name = libcap_name ? libcap_name : std::to_string(number);
@@ -63,7 +63,7 @@ CapabilitySet flag_set(cap_t all, cap_flag_t flag) {
     return set;
 }
 
-/// Each capability of `set`, by number.
+/// Calls `use` with the number of each capability in `set`.
 template <class Use>
 void for_each(CapabilitySet set, Use use) {
     for (cap_value_t number = 0; set; ++number, set >>= 1) {
@@ -76,7 +76,7 @@ void for_each(CapabilitySet set, Use use) {
 std::optional<CapabilitySet> parse_capability(std::string const& name) {
     std::string text = lower_case(name);
     if (!text.starts_with(prefix)) text.insert(0, prefix);
-    // libcap stops at what cannot be part of a name, and takes numbers, too.
+    // libcap ignores what cannot be part of a name, and takes numbers, too.
     bool const is_name =
         std::ranges::all_of(text, [](char letter) { return letter == '_' || (letter >= 'a' && letter <= 'z'); });
     cap_value_t number = 0;
@@ -126,7 +126,7 @@ std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings
         }
         return set;
     };
-    // The bounding set is a bound: what we do not have ourselves is out of it anyway.
+    // A bounding set only limits: it may name capabilities that we do not have ourselves.
     CapabilitySet const listed = parse(wanted.bounding, "bounding", std::nullopt, false);
     std::optional<CapabilitySet> const within = wanted.bounding ? std::optional(listed) : std::nullopt;
     CapabilitySet const ambient = parse(wanted.ambient, "ambient", within, true);
@@ -137,7 +137,7 @@ std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings
     if (!own) return masks;
     CapabilitySet const bounding = within.value_or(own->bounding);
     masks.drop = own->bounding & ~bounding;
-    // What nothing was said of stays, but inside the bounding set: root gets all that is inheritable, too.
+    // A set that is not mentioned stays, but within the bounding set: root gets all that is inheritable, too.
     masks.ambient = (wanted.ambient ? ambient : own->ambient) & bounding;
     masks.inheritable = ((wanted.inheritable ? inheritable : own->inheritable) & bounding) | masks.ambient;
     return masks;

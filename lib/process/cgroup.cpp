@@ -23,7 +23,7 @@ constexpr std::array<std::string_view, 3> used_controllers{"memory", "cpu", "pid
 constexpr std::size_t largest_file = 16 << 20;
 constexpr std::uint64_t cpu_period = 100'000;  // microseconds: the kernel's default
 
-/// Takes what comes before `separator`, and it, off the front of `text`.
+/// Cuts the text before `separator`, and the separator, off the front of `text`.
 std::string_view take(std::string_view& text, char separator) {
     std::size_t const end = std::min(text.find(separator), text.size());
     std::string_view const part = text.substr(0, end);
@@ -48,7 +48,7 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
     return number;
 }
 
-/// mountinfo writes blanks, tabs, newlines and backslashes as \ooo.
+/// Decodes a path of mountinfo, which writes blanks, tabs, newlines and backslashes as \ooo.
 std::string unescaped(std::string_view text) {
     std::string plain;
     auto const is_octal = [](char digit) { return digit >= '0' && digit <= '7'; };
@@ -63,7 +63,7 @@ std::string unescaped(std::string_view text) {
     return plain;
 }
 
-/// `path` below `root`, with its leading slash; nullopt when it is not below.
+/// The part of `path` below `root`, with its leading slash; nullopt when it is not below.
 std::optional<std::string_view> below(std::string_view path, std::string_view root) {
     if (root == "/") root = "";
     if (!path.starts_with(root)) return std::nullopt;
@@ -100,9 +100,9 @@ struct CloseDirectory {
     void operator()(DIR* directory) const { ::closedir(directory); }
 };
 
-// Trees of groups. The program makes what is below its own group, as deep and as wide as it likes.
+// Trees of groups. A program makes groups below its own, as deep and as many as it likes.
 
-/// The names of the groups right below an open one (borrowed).
+/// The names of the groups directly below an open one (borrowed).
 std::vector<std::string> groups_below(int group) {
     std::vector<std::string> names;
     int const own = ::openat(group, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -126,14 +126,14 @@ Result<UniqueFd> enter_group(int from, char const* name, std::string const& path
     return fd;
 }
 
-/// Calls `enter` with each group, from the top, and `leave` with the group above and a name when all below that one
-/// have been visited. Each is opened from its neighbour, so that a depth beyond PATH_MAX hides nobody and needs no more
-/// descriptors.
+/// Calls `enter` with each group, from the top, and `leave` with the group above and a name when everything below that
+/// one has been visited. Each group is opened from its neighbour: a path longer than PATH_MAX hides nobody, and few
+/// descriptors are needed.
 template <class Enter, class Leave>
 Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
     struct Level {
         std::string name;
-        std::vector<std::string> rest;  // below it, not yet visited
+        std::vector<std::string> rest;  // the groups below it that have not been visited
     };
     UniqueFd here = TRY(enter_group(AT_FDCWD, path.c_str(), path));
     TRY(enter(here.get()));
@@ -160,7 +160,7 @@ Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
     return {};
 }
 
-/// The processes of a group and of all below it. One that is not in our PID namespace reads as 0.
+/// Collects the processes of a group and of all groups below it. A process outside our PID namespace reads as 0.
 Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
     auto const collect = [&](int group) -> Result<> {
         UniqueFd const file{::openat(group, "cgroup.procs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
@@ -178,7 +178,7 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
     return walk_groups(path, collect, [](int, std::string const&) -> Result<> { return {}; });
 }
 
-/// A pid of 0 or our own would have kill(2) reach us.
+/// Signals processes, except for 0 and our own pid: with these kill(2) would reach us.
 void signal_all(std::vector<pid_t> const& pids, int signo) {
     for (pid_t const pid : pids) {
         if (pid > 1 && pid != ::getpid()) (void)::kill(pid, signo);
@@ -197,7 +197,7 @@ Result<> remove_tree(std::string const& path) {
     return {};
 }
 
-/// One limit: its file, what is wanted, and what the kernel has when nobody says anything.
+/// One limit: its file, the wanted value, and the kernel's value by default.
 struct LimitFile {
     std::string_view name;
     std::optional<std::uint64_t> CgroupLimits::* value;
@@ -224,7 +224,7 @@ std::string not_delegated(std::string_view controller, std::string const& path) 
     return "the " + std::string(controller) + " controller is not delegated to " + path;
 }
 
-/// Writes one file of a group; when it is not there, says why.
+/// Writes one file of a group; if the file does not exist, the error says why.
 Result<> write_limit(std::string const& path, std::string_view file, std::string_view text) {
     auto written = write_file(path + "/" + std::string(file), text);
     if (written || written.error().kind != ErrorKind::not_found) return written;
@@ -262,7 +262,7 @@ std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::stri
 }
 
 Cgroup::~Cgroup() {
-    if (!path_.empty()) (void)remove();  // whoever is still in it keeps it
+    if (!path_.empty()) (void)remove();  // processes that are still in it keep the group
 }
 
 Result<UniqueFd> Cgroup::directory() const {
@@ -288,13 +288,13 @@ Result<> Cgroup::set_limits(CgroupLimits const& limits) {
     return {};
 }
 
-/// Not by cgroup.kill: since Linux 6.14 a group counts these, and a child of CLONE_INTO_CGROUP is killed at once when
-/// that count is not the one of its parent's group (cgroup_css_set_fork() looks there, cgroup_post_fork() in its own).
-/// So nothing could be started in the group any more.
+/// Kills without cgroup.kill: since Linux 6.14 a group counts these, and a child of CLONE_INTO_CGROUP is killed at once
+/// when that count is not the one of its parent's group (cgroup_css_set_fork() looks there, cgroup_post_fork() in its
+/// own). So nothing could be started in the group any more.
 Result<> Cgroup::kill() const {
     auto const populated = is_populated();
     if (populated && !*populated) return {};
-    // What is frozen dies of SIGKILL all the same, but starts nothing more.
+    // A frozen process still dies of SIGKILL, but starts nothing more.
     TRY(freeze(true));
     std::vector<pid_t> known;
     Result<> result;
@@ -343,9 +343,9 @@ Result<> Cgroup::remove() const { return remove_tree(path_); }
 
 namespace {
 
-/// Nobody but us may be in it or below it: whoever else is there would be limited, and killed, with ours.
+/// Checks that nobody but us is in the group or below it: others would be limited, and killed, with our processes.
 Result<> check_is_ours(std::string const& path) {
-    // Only the root of the whole machine has no such file.
+    // Only the root group of the whole machine does not have this file.
     struct stat status;
     if (::stat((path + "/cgroup.events").c_str(), &status) != 0)
         return fail("cgroup " + path + " is the root of the machine's cgroups");
@@ -369,13 +369,13 @@ Result<CgroupTree> CgroupTree::create() {
     if (!path) return fail("there is no cgroup v2 here");
     TRY(check_is_ours(*path));
 
-    // Only groups without processes may have controllers below them.
+    // Only a group without processes may have controllers below it.
     std::string const leaf = *path + "/" + std::string(own_leaf);
     if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + leaf);
     TRY(write_file(leaf + "/cgroup.procs", "0"));
     auto const available = read(*path + "/cgroup.controllers");
     for (std::string_view const controller : used_controllers) {
-        // One that cannot be turned on is missed where a limit asks for it.
+        // A controller that cannot be turned on is reported when a limit needs it.
         if (available && has_word(*available, controller))
             (void)write_file(*path + "/cgroup.subtree_control", "+" + std::string(controller));
     }

@@ -15,7 +15,7 @@ CommandRunner::Running* CommandRunner::find(Key key) {
     return at == running_.end() ? nullptr : &*at;
 }
 
-/// All that it has started. It may not have made its group yet.
+/// Kills everything that the command has started. It may not have made its group yet.
 void CommandRunner::kill_group(Running const& run) const {
     if (kill_(-run.pid, SIGKILL) != 0) (void)kill_(run.pid, SIGKILL);
 }
@@ -23,13 +23,13 @@ void CommandRunner::kill_group(Running const& run) const {
 void CommandRunner::run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn) {
     if (find(key))
         return done_(key, {How::not_started, 0, {ErrorKind::busy, {}, "the previous one has not ended", {}, 0}});
-    running_.reserve(running_.size() + 1);  // before there is a child that must not get lost
+    running_.reserve(running_.size() + 1);  // first: once there is a child, it must not get lost
     Result<pid_t> pid = spawn();
     if (!pid) return done_(key, {How::not_started, 0, std::move(pid.error())});
     running_.push_back({key, *pid, timeout > milliseconds::zero() ? std::optional(now + timeout) : std::nullopt});
 }
 
-/// Kills it and tells how, now. It stays until it has been reaped.
+/// Kills the command and reports now how it ended. Its entry stays until it has been reaped.
 void CommandRunner::answer(Running& run, How how) {
     kill_group(run);
     run.deadline.reset();
@@ -43,7 +43,7 @@ void CommandRunner::cancel(Key key) {
 }
 
 void CommandRunner::before_reaping(pid_t pid) const {
-    // What it has left behind would go on without a limit.
+    // What the command has left behind would go on without a limit.
     if (std::ranges::find(running_, pid, &Running::pid) != running_.end()) (void)kill_(-pid, SIGKILL);
 }
 
@@ -70,7 +70,7 @@ std::optional<TimePoint> CommandRunner::next_deadline() const {
 }
 
 void CommandRunner::time_passed(TimePoint now) {
-    // By position: `done` may run another one.
+    // Iterates by position, since `done` may run another command.
     for (std::size_t i = 0; i < running_.size(); ++i) {
         if (running_[i].deadline && *running_[i].deadline <= now) answer(running_[i], How::timed_out);
     }

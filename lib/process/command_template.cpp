@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto last_number = static_cast<std::uint32_t>(highest_process_number);
 
-/// As printf(3) writes %0*d. Returns the end. There is room for it.
+/// Writes as printf(3) does for %0*d, where there is room. Returns the end.
 char* write_number(char* out, std::int64_t value, std::size_t width) {
     std::array<char, 24> digits;
     char const* const end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
@@ -70,7 +70,7 @@ CommandTemplate::Builder::Builder(std::uint32_t highest_number) {
 
 void CommandTemplate::Builder::add_number(std::int64_t multiplier, std::int64_t offset, std::uint32_t width,
                                           std::size_t longest) {
-    // A number that was wanted before may be rendered too, while its process is stopped.
+    // A number beyond the count may be rendered too, while its process is being stopped.
     Wide const last = exact_value(last_number, multiplier, offset);
     spare_ += std::max(longest, decimal_length(nearest_integer(last))) - longest;
     command_.numbers_.push_back({static_cast<std::uint32_t>(command_.text_.size()), width, multiplier, offset});

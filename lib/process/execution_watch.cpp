@@ -15,7 +15,7 @@ constexpr Duration longest_delay = milliseconds(100);
 
 }  // namespace
 
-/// A pipe for this round, where there is a free place and a free descriptor.
+/// Opens a pipe for this round if there are a free place and a free descriptor.
 void ExecutionWatch::open_round() {
     auto const is_free = [](Round const& round) { return round.waiting == 0 && !round.pipe; };
     auto const end = rounds_.begin() + most_pipes;
@@ -62,7 +62,7 @@ void ExecutionWatch::left(std::uint32_t round) {
 
 void ExecutionWatch::reaped(Pid pid) {
     for (std::size_t at = next_left_; at < left_.size(); ++at) {
-        if (left_[at].pid == pid) left_[at].has_failed = true;  // nothing to tell any more
+        if (left_[at].pid == pid) left_[at].has_failed = true;  // there is nothing more to report
     }
     if (waiting_ == 0) return;
     if (auto const round = starts_.forget(pid)) left(*round);
@@ -72,7 +72,8 @@ void ExecutionWatch::look() { look(std::nullopt); }
 
 void ExecutionWatch::look(std::optional<std::uint32_t> ended_round) {
     if (ended_round) {
-        // Whoever is left over has closed its end early, to put a descriptor of the program in its place: time tells.
+        // Children that are left have closed their end early, to put a descriptor of the program in its place: they
+        // need a timer.
         rounds_[*ended_round].watch = {};
         rounds_[*ended_round].pipe = {};
     }
@@ -95,7 +96,7 @@ void ExecutionWatch::look(std::optional<std::uint32_t> ended_round) {
     }
 }
 
-/// Whether a pipe may be late: a child that is stuck keeps it open for the others of its round.
+/// Whether a timer is needed because a pipe may be late: a stuck child keeps it open for the others of its round.
 bool ExecutionWatch::needs_time() const {
     return waiting_ > 0 && std::ranges::any_of(rounds_, [](Round const& round) {
                return round.waiting > (round.pipe && !round.is_shared ? 1U : 0U);

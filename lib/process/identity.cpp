@@ -24,12 +24,12 @@ constexpr std::size_t largest_file = 16 << 20;
 std::optional<std::uint32_t> parse_id(std::string_view text) {
     std::uint32_t id = 0;
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
-    // The largest is (uid_t)-1, which setresuid(2) takes for "unchanged".
+    // The largest number is (uid_t)-1, which setresuid(2) takes for "unchanged".
     if (error != std::errc{} || end != text.data() + text.size() || id == UINT32_MAX) return std::nullopt;
     return id;
 }
 
-/// Calls `use` with the first fields of each line, until it returns true.
+/// Calls `use` with the first fields of each line until it returns true.
 template <std::size_t count, class Use>
 void for_each_line(std::string_view text, Use use) {
     while (!text.empty()) {
@@ -117,7 +117,7 @@ std::vector<std::uint32_t> Accounts::groups_of(User const& user) const {
 
 namespace {
 
-/// Looks up what a program says, and collects what is not there.
+/// Looks up the users and groups that a program names, and collects those that do not exist.
 class Resolver {
 public:
     Resolver(Accounts const& accounts, AccountFiles const& files, Where const& at)

@@ -51,7 +51,8 @@ enum Right : std::uint64_t {
     ioctl_dev = 1 << 15,  // ABI 5
 };
 
-// From these on a path means what it says: without `truncate` whoever may write a file by its mode may empty it.
+// The lowest version that can keep its promise: without `truncate`, a file that its mode lets a process write could be
+// emptied.
 constexpr int lowest_abi = 3;
 constexpr int lowest_abi_with_scopes = 6;
 
@@ -60,12 +61,12 @@ constexpr std::uint64_t rights_of(int abi) {
     return abi >= 5 ? of_abi_3 | ioctl_dev : of_abi_3;
 }
 
-// Those that mean something for a file that is not a directory.
+// Rights that have a meaning for files other than directories.
 constexpr std::uint64_t file_rights = execute | write_file | read_file | truncate | ioctl_dev;
 
 constexpr std::uint64_t read_only = read_file | read_dir;
 
-/// What is to be kept inside. Adds a problem for each that the kernel cannot.
+/// The scopes to restrict. Adds a problem for each that this kernel cannot.
 std::uint64_t scopes_of(LandlockSettings const& landlock, int abi, Where const& at, Problems& problems) {
     std::uint64_t scopes = 0;
     auto const keep = [&](LandlockReach reach, Scope scope, std::string_view key) {
@@ -133,7 +134,7 @@ std::expected<LandlockRuleset, Problems> LandlockRuleset::create(LandlockSetting
     Problems problems;
     RulesetAttributes const attributes{rights_of(abi), 0, scopes_of(landlock, abi, at, problems)};
     if (!problems.empty()) return std::unexpected(std::move(problems));
-    // To an older kernel only as much as it knows.
+    // An older kernel gets only the part of the structure that it knows.
     std::size_t const size = attributes.scoped == 0 ? sizeof attributes.handled_access_fs : sizeof attributes;
     UniqueFd fd{static_cast<int>(::syscall(create_ruleset_call, &attributes, size, 0))};
     int const err = errno;

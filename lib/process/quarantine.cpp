@@ -26,25 +26,25 @@ namespace triton::process {
 
 namespace {
 
-// Senders choose how long a helper lives, up to `patience`, and how many there are, up to `most_helpers`.
+// Senders decide how long a helper lives, up to `patience`, and how many there are, up to `most_helpers`.
 constexpr std::size_t most_helpers = 8;
 constexpr long patience_seconds = 5;
 constexpr std::size_t most_descriptors = 253;  // SCM_MAX_FD
 constexpr milliseconds between_tries{100};     // to make a helper
-constexpr long highest_descriptor = 1 << 20;   // where close_range(2) is missing
+constexpr long highest_descriptor = 1 << 20;   // used where there is no close_range(2)
 constexpr char answer_taken = 'T';
 
 #ifndef SO_PASSRIGHTS
 constexpr int SO_PASSRIGHTS = 83;
 #endif
 
-/// Room for so many descriptors, and nothing else.
+/// Room for this many descriptors, and nothing else.
 template <std::size_t Count>
 struct alignas(cmsghdr) Room {
     std::array<char, CMSG_SPACE(Count * sizeof(int))> bytes{};
 };
 
-// In the helper: system calls only, since the memory of the one that has made it is a copy.
+// What runs in the helper. It makes only system calls, since its memory is a copy of its parent's.
 
 #if defined(__x86_64__)
 constexpr std::uint32_t architecture = AUDIT_ARCH_X86_64;
@@ -57,7 +57,8 @@ constexpr std::uint32_t architecture = 0;  // no filter
 constexpr std::array allowed_calls{SYS_read,       SYS_recvmsg,     SYS_sendmsg,   SYS_close,
                                    SYS_getsockopt, SYS_getpeername, SYS_exit_group};
 
-/// Source: seccomp(2). The architecture is checked because numbers mean something else on another one.
+/// Makes the filter. The architecture is checked because on another one the same numbers mean other calls. Source:
+/// seccomp(2).
 constexpr auto make_filter() {
     constexpr std::size_t count = allowed_calls.size();
     std::array<sock_filter, count + 6> filter{};
@@ -76,8 +77,8 @@ constexpr auto make_filter() {
 }
 constexpr auto filter = make_filter();
 
-/// Gives up what a system call could be used for. What cannot be given up here (a kernel without filters) is not a
-/// reason to do nothing.
+/// Gives up everything that a system call could be misused for. If something cannot be given up (a kernel without
+/// filters), the rest still is.
 void give_up_rights() {
     (void)raw::call(SYS_prctl, PR_SET_DUMPABLE, 0, 0, 0, 0);
     (void)raw::call(SYS_prctl, PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
@@ -90,7 +91,7 @@ void give_up_rights() {
     }
 }
 
-/// SIGALRM ends it, also while it waits for the owner of a file.
+/// Sets the helper's end by SIGALRM, which also ends a wait for the owner of a file.
 void set_end() {
     raw::KernelSigaction const standard{};
     (void)raw::call(SYS_rt_sigaction, SIGALRM, raw::address(&standard), 0, sizeof(raw::SignalSet));
@@ -106,7 +107,7 @@ void close_between(long first, long last) {
         (void)raw::call(SYS_close, fd);
 }
 
-/// One message of any kind; its bytes are not wanted. Returns the only descriptor that came with it, or -1.
+/// Takes one message of any kind, and drops its bytes. Returns the only descriptor that came with it, or -1.
 int take_message(int socket) {
     char byte = 0;
     iovec data{&byte, 1};
@@ -125,7 +126,7 @@ int take_message(int socket) {
     return only;
 }
 
-/// A socket that is connected cannot become one that listens, and holds nobody up when it is closed.
+/// Whether this is a connected stream. Such a socket cannot become a listening one, and closing it does not block.
 bool is_connected_stream(int fd) {
     auto const option = [fd](int name) {
         int value = -1;
@@ -158,9 +159,9 @@ void answer(int control, int passed) {
     (void)raw::call(SYS_sendmsg, control, raw::address(&message), MSG_NOSIGNAL);
 }
 
-// On our side.
+// What runs on our side.
 
-/// What a helper answers. nullopt: nothing yet; no descriptor: none came, or it has ended.
+/// Reads what a helper answers. nullopt: nothing yet; without a descriptor: none came, or the helper has ended.
 std::optional<UniqueFd> read_answer(int control) {
     char byte = 0;
     iovec data{&byte, 1};
@@ -185,7 +186,7 @@ bool is_stream(int socket) {
     return ::getsockopt(socket, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
 }
 
-/// Whether close(2) would drop something. Nothing can come any more.
+/// Whether close(2) would not drop anything. Nothing more can come.
 bool is_empty(int socket) {
     char byte = 0;
     Peeked const front = peek(socket, {&byte, 1});
@@ -193,7 +194,7 @@ bool is_empty(int socket) {
     return front.size == 0 && !front.has_descriptors && is_stream(socket);
 }
 
-/// Helpers of the launcher before us, which has become us, and trials that were left behind.
+/// Reaps helpers of the launcher before us, which has become us, and trials that were left behind.
 void reap_strays() {
     while (::waitpid(-1, nullptr, __WCLONE | WNOHANG) > 0) {
     }
@@ -203,8 +204,8 @@ void reap_strays() {
 
 namespace {
 
-/// With room for what the kernel always adds, and not more: descriptors find none, and MSG_CTRUNC says that there were
-/// some.
+/// Looks at a message with room only for what the kernel always adds: descriptors find none, and MSG_CTRUNC tells that
+/// there were some.
 Peeked peek(int socket, std::span<char> into, msghdr& message) {
     iovec part{into.data(), into.size()};
     message.msg_iov = &part;
@@ -259,7 +260,7 @@ void refuse_descriptors(int socket) {
     (void)::setsockopt(socket, SOL_SOCKET, SO_PASSRIGHTS, &no, sizeof no);
 }
 
-/// What a helper is told, in its copy of our memory.
+/// What a helper has to do, in its copy of our memory.
 struct Quarantine::Job {
     Kind kind = Kind::discard;
     int socket = -1;
@@ -271,7 +272,8 @@ Quarantine::Quarantine(EventLoop& loop) : loop_(loop), retry_timer_(loop, [this]
     reap_strays();
 }
 
-/// Helpers end by themselves. What waits to be closed is left to the end of the process, which waits for nobody.
+/// Helpers end by themselves. Sockets that still wait to be closed are left to the end of the process, which waits for
+/// nobody.
 Quarantine::~Quarantine() {
     for (UniqueFd& socket : closing_)
         (void)socket.release();
@@ -295,7 +297,7 @@ Quarantine::Ticket Quarantine::receive(int socket, std::function<void(UniqueFd)>
 void Quarantine::close(UniqueFd socket) {
     if (!socket) return;
     for (auto const& helper : helpers_) {
-        if (helper->wish.socket == socket.get()) helper->wish.socket = -1;  // the number is another one's from now on
+        if (helper->wish.socket == socket.get()) helper->wish.socket = -1;  // the number will belong to another one
     }
     (void)::shutdown(socket.get(), SHUT_RD);
     if (is_empty(socket.get())) return;
@@ -319,7 +321,7 @@ void Quarantine::start_helpers() {
     }
 }
 
-/// Returns whether there was something to do and somebody to do it.
+/// Starts one helper. Returns whether there was something to do and a helper could start.
 bool Quarantine::start_one() {
     Wish next{0, Kind::close, -1, nullptr};
     auto wish = wishes_.end();
@@ -329,14 +331,14 @@ bool Quarantine::start_one() {
         next = *wish;
     }
     if (!start(next)) {
-        retry_timer_.arm(std::chrono::steady_clock::now() + between_tries);  // the limit of processes, or no memory
+        retry_timer_.arm(std::chrono::steady_clock::now() + between_tries);  // no memory, or the limit of processes
         return false;
     }
     if (wish != wishes_.end()) wishes_.erase(wish);
     return true;
 }
 
-/// One helper for the wish; of Kind::close, for all that are to be closed.
+/// Starts a helper for the wish; for Kind::close, one for all sockets that are to be closed.
 bool Quarantine::start(Wish& wish) {
     std::array<int, 2> ends{-1, -1};
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
@@ -351,11 +353,11 @@ bool Quarantine::start(Wish& wish) {
         kept.push_back(wish.socket);
     }
     std::ranges::sort(kept);
-    helpers_.reserve(helpers_.size() + 1);  // nothing fails once there is a child
+    helpers_.reserve(helpers_.size() + 1);  // nothing may fail once there is a child
 
     int pidfd = -1;
     Job const job{wish.kind, wish.socket, theirs.get(), kept};
-    // No signal tells of its end, so that nobody else takes it for a process of a program.
+    // Its end sends no signal, so nobody takes it for a process of a program.
     raw::Value pid = raw::call(SYS_clone, CLONE_PIDFD, 0, raw::address(&pidfd));
     if (pid == 0) be_helper(job);
     if (pid < 0) return false;
@@ -364,7 +366,7 @@ bool Quarantine::start(Wish& wish) {
     helper->wish = std::move(wish);
     theirs = {};
     if (helper->wish.kind == Kind::close) {
-        closing_.clear();  // it has them all, so none of ours is the last
+        closing_.clear();  // the helper has them all, so we never close the last one
         char const go = 0;
         (void)::send(helper->control.get(), &go, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
@@ -379,7 +381,7 @@ bool Quarantine::start(Wish& wish) {
     return true;
 }
 
-/// Its end closes what it has. The end of a process waits for no TCP socket.
+/// Does the work of a helper. Its end closes what it has; the end of a process does not wait for TCP sockets.
 void Quarantine::be_helper(Job const& job) {
     set_end();
     long next = 0;
@@ -405,7 +407,7 @@ void Quarantine::be_helper(Job const& job) {
     raw::exit(0);
 }
 
-/// It has taken the message, or it is at its end and will not.
+/// Called when the helper has taken the message, or will not because it ends.
 void Quarantine::answered(Helper& helper) {
     std::optional<UniqueFd> passed = read_answer(helper.control.get());
     if (!passed) return;
@@ -413,7 +415,7 @@ void Quarantine::answered(Helper& helper) {
     auto const call = std::exchange(helper.wish.answered, nullptr);
     bool const has_no_end = !helper.end;
     if (call) call(std::move(*passed));
-    // Without a pidfd nothing tells when: it is reaped with the next one.
+    // Without a pidfd nothing tells when the helper ends: it is reaped together with a later one.
     if (has_no_end) ended(helper);
 }
 

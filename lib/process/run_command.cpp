@@ -22,23 +22,23 @@ namespace triton::process {
 namespace {
 
 constexpr std::size_t piece_size = 64 << 10;
-/// A killed process that hangs in the kernel is not waited for longer than that.
+/// How long to wait for a killed process that hangs in the kernel.
 constexpr milliseconds patience_after_kill{5000};
 
-/// One of its streams: what has been read of it, and where the rest comes from.
+/// One of the child's streams: what has been read from it, and where the rest comes from.
 struct Stream {
     UniqueFd fd;
     std::string text;
 };
 
-/// The group may have grandchildren that keep the other end: nobody may wait for them.
+/// Makes a pipe for output. Grandchildren may keep the other end open, and nobody may wait for them.
 Result<Pipe> make_output_pipe() {
     Pipe pipe = TRY(make_pipe());
     (void)::fcntl(pipe.reader.get(), F_SETFL, O_NONBLOCK);
     return pipe;
 }
 
-/// posix_spawn's two objects, which have to be given back.
+/// The two objects of posix_spawn, which must be destroyed.
 class SpawnSettings {
 public:
     SpawnSettings() {
@@ -60,7 +60,8 @@ public:
     SpawnSettings(SpawnSettings const&) = delete;
     SpawnSettings& operator=(SpawnSettings const&) = delete;
 
-    /// Gives it `fds` as 0, 1, 2 and so on. They are copied out of the way first, for one may have another's number.
+    /// Gives the child `fds` as 0, 1, 2 and so on. They are copied out of the way first, since one may have another's
+    /// number.
     Result<> give(std::vector<int> const& fds) {
         int const first_free = static_cast<int>(fds.size());
         for (int const fd : fds) {
@@ -97,7 +98,7 @@ private:
     std::vector<UniqueFd> copies_;
 };
 
-/// A child that has not been reaped, so that its number is its own.
+/// A child that has not been reaped, so that its number still belongs to it.
 class Running {
 public:
     Running(pid_t pid, UniqueFd pidfd) : pid_(pid), pidfd_(std::move(pidfd)) {}
@@ -109,7 +110,7 @@ public:
 
     [[nodiscard]] int pidfd() const { return pidfd_.get(); }
 
-    /// Kills what is left of the group and returns how the child ended; nothing when even SIGKILL does not end it.
+    /// Kills what is left of the group, and returns how the child ended; nothing if even SIGKILL did not end it.
     std::optional<siginfo_t> kill_and_reap() {
         ::kill(-pid_, SIGKILL);
         pollfd ended{pidfd_.get(), POLLIN, 0};
@@ -128,7 +129,7 @@ private:
     UniqueFd pidfd_;
 };
 
-/// Reads what is there now, and closes at the end of file. Bounded by what a pipe holds at once.
+/// Reads what is there now, and closes the stream at the end of file. Bounded by what a pipe holds at once.
 void read_some(Stream& stream, std::size_t most, bool& is_whole) {
     std::array<char, piece_size> piece;
     ssize_t const size = ::read(stream.fd.get(), piece.data(), piece.size());
@@ -163,7 +164,7 @@ public:
     }
 
 private:
-    /// In milliseconds, rounded up; -1: no limit.
+    /// The time left in milliseconds, rounded up; -1: no limit.
     [[nodiscard]] int time_left() const {
         if (!deadline_) return -1;
         auto const left = std::chrono::ceil<milliseconds>(*deadline_ - std::chrono::steady_clock::now());
@@ -177,7 +178,7 @@ private:
         return fail(ErrorKind::timeout, "run " + command_.arguments[0], "did not end within " + limit);
     }
 
-    /// What it wrote before its end is in the pipes; more than they hold cannot come.
+    /// The pipes hold what the child wrote before its end, and nothing more can come from it.
     Result<Completed> complete(Running& child) {
         auto const how = child.kill_and_reap();
         if (!how)
@@ -219,7 +220,7 @@ Result<Completed> run_command(Command const& command) {
     SpawnSettings settings;
     TRY(settings.give(fds));
     pid_t const pid = TRY(settings.spawn(command));
-    // Not reaped by anybody else, or this program would not get along with itself: so the number is still its.
+    // Nothing else in this program reaps the child, so the number is still its own.
     Running child(pid, UniqueFd{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))});
     if (child.pidfd() < 0) return fail(errno, "watch " + command.arguments[0]);
     out.writer = UniqueFd{};

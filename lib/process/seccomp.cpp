@@ -31,18 +31,18 @@ using json::Where;
 
 using Calls = std::set<int>;  // numbers of this architecture
 
-constexpr int highest_number = 1023;  // of what libseccomp knows, on architectures that count from 0
-// Flags of clone(2) that make namespaces; CLONE_NEWTIME is clone3's and unshare's only.
+constexpr int highest_number = 1023;  // of the calls that libseccomp knows, on architectures that count from 0
+// The flags of clone(2) that make namespaces. CLONE_NEWTIME is only for clone3 and unshare.
 constexpr std::array<unsigned, 7> namespace_flags{CLONE_NEWNS,   CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
                                                   CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET};
-// On s390 the stack comes first.
+// On s390 the stack is the first argument.
 #if defined(__s390__) || defined(__s390x__)
 constexpr unsigned clone_flags_argument = 1;
 #else
 constexpr unsigned clone_flags_argument = 0;
 #endif
 
-/// -1: there is no such call anywhere; other negative numbers: other architectures have it.
+/// Returns -1 when no architecture has the call; other negative numbers: only other architectures have it.
 int number_of(std::string const& name) { return ::seccomp_syscall_resolve_name(name.c_str()); }
 
 std::string name_of(int number) {
@@ -57,7 +57,7 @@ SyscallGroup const* find_group(std::string_view name) {
     return group == std::end(syscall_groups) ? nullptr : group;
 }
 
-/// Whether it is a known name; if so, its calls are in `calls`.
+/// Returns whether the name is known, and adds its calls to `calls`.
 bool add_calls(Calls& calls, std::string_view name) {
     if (!name.starts_with('@')) {
         int const number = number_of(std::string(name));
@@ -91,13 +91,13 @@ std::string unknown_text(std::string const& name) {
     return text;
 }
 
-/// Whoever writes the document controls how many names there are: the search for what was meant is for those that are
-/// shown.
+/// Reads a list of names. The author of the document controls how many there are, so only problems that are shown get a
+/// suggestion.
 Calls parse_list(std::vector<std::string> const& names, Where const& at, ProblemList& problems, Calls const& needed) {
     Calls calls;
     std::set<std::string_view> good;
     for (std::size_t i = 0; i < names.size(); ++i) {
-        if (good.contains(names[i])) continue;  // a group is long, and may be named 40,000 times
+        if (good.contains(names[i])) continue;  // a group is long, and could be named 40,000 times
         std::size_t const before = problems.count();
         Calls named;
         Where const name_at{&at, i};
@@ -123,7 +123,7 @@ struct Release {
     void operator()(void* context) const { ::seccomp_release(context); }
 };
 
-/// One filter in the making; the first error stays.
+/// Builds one filter; the first error is kept.
 class Builder {
 public:
     Builder(std::uint32_t default_action, std::uint32_t foreign_action) : default_action_(default_action) {
@@ -133,11 +133,11 @@ public:
             return;
         }
         check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_ACT_BADARCH, foreign_action));
-        // A binary search: a call late in the list costs as little as the first.
+        // Uses a binary search: a call late in the list costs as little as the first.
         check(::seccomp_attr_set(context_.get(), SCMP_FLTATR_CTL_OPTIMIZE, 2));
     }
 
-    /// libseccomp does not take a rule that only says what is said anyway.
+    /// Adds a rule. libseccomp refuses one that only repeats the default.
     void add(int number, std::uint32_t action) {
         if (context_ && action != default_action_)
             check(::seccomp_rule_add_array(context_.get(), action, number, 0, nullptr));
@@ -148,7 +148,7 @@ public:
             check(::seccomp_rule_add_array(context_.get(), action, number, 1, &condition));
     }
 
-    /// clone(2) without new namespaces.
+    /// Allows clone(2) without new namespaces.
     void add_plain_clone(std::uint32_t refusal) {
         int const number = number_of("clone");
         std::uint64_t all = 0;
@@ -195,30 +195,30 @@ Result<std::vector<sock_filter>> compile_deny_list(Calls const& denied, std::uin
 
 Result<std::vector<sock_filter>> compile_allow_list(Calls const& allowed, SeccompAction action) {
     std::uint32_t const refusal = libseccomp_action(action);
-    // A call that is newer than libseccomp does not exist here, as on an older kernel: libc takes its older way then,
+    // A call that is newer than libseccomp is refused as on an older kernel (ENOSYS): libc then uses its older way,
     // which it does not after EPERM.
     bool const only_logs = action == SeccompAction::log;
     std::uint32_t const missing = only_logs ? refusal : SCMP_ACT_ERRNO(ENOSYS);
     Builder builder(missing, refusal);
     int const clone = number_of("clone");
     int const clone3 = number_of("clone3");
-    // Whoever may leave its namespaces may make new ones.
+    // A process that may leave its namespaces may also make new ones.
     bool const has_namespaces = allowed.contains(number_of("unshare"));
     for (int number = 0; number <= highest_number; ++number) {
         if (allowed.contains(number)) {
             number == clone && !has_namespaces ? builder.add_plain_clone(refusal) : builder.add(number, SCMP_ACT_ALLOW);
         } else if (!name_of(number).empty()) {
-            // clone3's flags are in memory, where no filter sees them: libc falls back to clone.
+            // clone3's flags are in memory, where no filter sees them: libc is to fall back to clone.
             builder.add(number, number == clone3 ? missing : refusal);
         }
     }
     for (int const number : allowed) {
-        if (number > highest_number) builder.add(number, SCMP_ACT_ALLOW);  // ARM's private ones
+        if (number > highest_number) builder.add(number, SCMP_ACT_ALLOW);  // private calls of ARM
     }
     return builder.compile();
 }
 
-/// The filters that are in use. A load, and each one after it, compiles only what is new.
+/// The filters in use, so that a load compiles only new ones.
 class Compiled {
 public:
     using Code = std::shared_ptr<std::vector<sock_filter> const>;
@@ -227,7 +227,7 @@ public:
         auto const entry = std::ranges::find(entries_, settings, &Entry::settings);
         return entry == entries_.end() ? nullptr : entry->code.lock();
     }
-    /// There are as many entries as filters that live, and no more: those of others are dropped here.
+    /// Adds an entry and drops those whose filters no longer live, so there are never more entries than living filters.
     void add(SeccompSettings const& settings, Code const& code) {
         std::erase_if(entries_, [](Entry const& entry) { return entry.code.expired(); });
         entries_.push_back({settings, code});
@@ -244,7 +244,7 @@ private:
     std::uint64_t count_ = 0;
 };
 
-/// Of this process: what is compiled depends on nothing but the settings.
+/// The filters of this process: what is compiled depends only on the settings.
 Compiled& compiled() {
     static Compiled all;
     return all;

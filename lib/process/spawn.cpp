@@ -28,23 +28,22 @@ constexpr std::string_view notify_socket = "NOTIFY_SOCKET=";
 constexpr std::string_view listen_pid = "LISTEN_PID=";
 constexpr std::string_view watchdog_pid = "WATCHDOG_PID=";
 
-/// Whether a child may not be in our memory while it becomes what the plan says:
-/// - Its user could look into the memory of both (ptrace); the kernel therefore makes that memory undumpable when the
-///   ids change, for us as well and for good, and a launcher that is root of a user namespace only then owns its own
-///   /proc files no more. Before Linux 5.16 a core dump of the child would end us, too.
-/// - The OOM killer ends all who share the memory of the one it has chosen. In a cgroup with a small limit it can
-/// choose
-///   a child before execve.
-/// - oom_score_adj is written to all who share a memory.
-/// CLONE_VFORK would help against the last two, but then a working directory or a program on a file server that does
+/// Whether a child must not share our memory while it becomes what the plan says:
+/// - Its user could look into the shared memory (ptrace). So the kernel makes that memory undumpable when the ids
+/// change, for us as well and for good. A launcher that is root only in a user namespace then no longer owns its own
+/// /proc files. Before Linux 5.16 a core dump of the child would also end us.
+/// - The OOM killer ends all that share the memory of its victim. In a cgroup with a small limit it can choose a child
+/// before execve.
+/// - oom_score_adj is written to all that share a memory.
+/// CLONE_VFORK would help against the last two. But then a working directory or a program on a file server that does
 /// not answer would stop us as well.
 bool needs_own_memory(Attributes const& with, StartFiles const& files) {
     return files.cgroup >= 0 || with.oom_score_adj || with.identity != Identity{};
 }
 
-/// A child with a copy of our memory that is in its cgroup from the first moment. Moving it there afterwards takes up
-/// to 20 ms on an idle machine: the kernel waits for a grace period. -ENOSYS: it has to be moved, because clone3 or
-/// this flag of it is not there (Linux 5.7; Docker's default seccomp profile).
+/// Starts a child with a copy of our memory that is in its cgroup from the first moment. Moving it there afterwards
+/// takes up to 20 ms on an idle machine: the kernel waits for a grace period. -ENOSYS: it must be moved, because clone3
+/// or this flag is not available (Linux before 5.7; Docker's default seccomp profile).
 raw::Value clone_into_cgroup(SpawnChild& child) {
     clone_args arguments{};
     arguments.flags = CLONE_INTO_CGROUP;
@@ -53,18 +52,18 @@ raw::Value clone_into_cgroup(SpawnChild& child) {
     raw::Value const pid = raw::call(SYS_clone3, raw::address(&arguments), sizeof arguments);
     if (pid == 0) run_spawn_child(&child);
     if (pid > 0 || pid == -EAGAIN || pid == -ENOMEM) return pid;
-    // Whatever it is: a cgroup that really cannot be entered says so when the child tries.
+    // Whatever the error is: if the cgroup cannot be entered at all, the child will find that out.
     child.cgroup = static_cast<int>(arguments.cgroup);
     return -ENOSYS;
 }
 
-/// Returns the child's pid, or -errno. `stack_top`: of the child that shares our memory, and of the copy as well.
+/// Returns the child's pid, or -errno. `stack_top`: the child's stack, whether it shares our memory or gets a copy.
 raw::Value clone(SpawnChild& child, void* stack_top, bool is_copy, int cgroup) {
     unsigned long const sharing = is_copy ? 0 : CLONE_VM | CLONE_CHILD_CLEARTID;
     raw::Value pid = cgroup >= 0 ? clone_into_cgroup(child) : -ENOSYS;
     if (pid == -ENOSYS) pid = raw::clone(sharing | SIGCHLD, stack_top, &child.thread_id, run_spawn_child, &child);
     if (pid == -EINVAL && !is_copy) {
-        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With that the
+        // qemu's user mode emulation (an image of another architecture) knows only threads and vfork. With vfork the
         // child has left our memory when clone returns.
         pid = raw::clone(CLONE_VM | CLONE_VFORK | SIGCHLD, stack_top, nullptr, run_spawn_child, &child);
         child.thread_id = 0;
@@ -72,7 +71,7 @@ raw::Value clone(SpawnChild& child, void* stack_top, bool is_copy, int cgroup) {
     return pid;
 }
 
-/// Writes a child's environment: the plan's, and what is its own.
+/// Writes a child's environment: that of the plan, and the child's own variables.
 class EnvironmentWriter {
 public:
     EnvironmentWriter(char** envp, std::size_t places, char* text, std::size_t bytes)
@@ -87,7 +86,7 @@ public:
         at_ += entries.argument_count();
         text_ = text_.subspan(entries.buffer_size());
     }
-    /// Returns where the value begins.
+    /// Adds a variable. Returns where its value begins.
     char* add(std::string_view name, std::string_view value, std::size_t room) {
         char* const entry = text_.data();
         *at_++ = entry;
@@ -125,9 +124,9 @@ unsigned list_moves(FdMove* moves, StartPlan const& plan, StartFiles const& file
 
 }  // namespace
 
-/// What one start needs behind its Slot: pointers first, then descriptors, then text.
+/// The sizes of what one start needs behind its Slot: pointers first, then descriptors, then text.
 struct Spawner::Room {
-    std::size_t argv;  // places, with the null pointer
+    std::size_t argv;  // places, including the null pointer
     std::size_t envp = 0;
     std::size_t moves;
     std::size_t directory = 0;  // places for pointers to it
@@ -157,7 +156,7 @@ struct Spawner::Room {
     }
 };
 
-/// One mapping: the child's stack at the bottom, then this, then what Room says.
+/// One mapping of memory: the child's stack at the bottom, then this, then what Room describes.
 struct Spawner::Slot {
     SpawnChild child;
     std::shared_ptr<StartPlan const> plan;
@@ -182,14 +181,14 @@ Cells* Spawner::map_cells(int sharing) {
 }
 
 Spawner::~Spawner() {
-    // Children that have not left yet keep their slots and the cells: the mappings end with the process.
+    // Children that have not left our memory yet keep their slots and the cells: the mappings end with the process.
     trim();
     if (shared_failures_) ::munmap(shared_failures_, sizeof(FailureCells));
     if (words_) ::munmap(words_, sizeof(ExecutionWords));
     if (children_.empty() && failures_) ::munmap(failures_, sizeof(FailureCells));
 #ifdef __SANITIZE_ADDRESS__
     for (Child const& child : children_) {
-        if (child.slot) __lsan_register_root_region(child.slot, sizeof(Slot));  // what those hold is not a leak
+        if (child.slot) __lsan_register_root_region(child.slot, sizeof(Slot));  // what these slots hold is not a leak
     }
 #endif
 }
@@ -217,7 +216,7 @@ Spawner::Slot* Spawner::take_slot(std::size_t room) {
     while (free_) {
         Slot* const slot = std::exchange(free_, free_->next);
         if (slot->bytes >= bytes) return slot;
-        free_slot(slot);  // a smaller plan's
+        free_slot(slot);  // it was made for a smaller plan
     }
     return new_slot(bytes);
 }
@@ -227,13 +226,14 @@ void Spawner::release(Slot* slot) {
     slot->next = std::exchange(free_, slot);
 }
 
-/// A free word in memory that children with a copy share with us; null: there is none.
+/// A free word in memory that we share with children that have a copy; null: there is none.
 ExecutionWord* Spawner::take_word() {
-    // A mapping that is shared is a file of its own to the kernel: only for those who need it.
+    // To the kernel a shared mapping is a file of its own, so it is made only when it is needed.
     if (!words_) words_ = map_cells<ExecutionWords>(MAP_SHARED);
     if (!words_) return nullptr;
     constexpr std::size_t count = sizeof(ExecutionWords::words) / sizeof(ExecutionWord);
-    // As many as there may be processes, and each is given back when its child has left: the next is free as a rule.
+    // There are as many words as there may be processes, and each is given back when its child has left: usually the
+    // next one is free.
     for (std::size_t tries = 0; tries < count; ++tries) {
         ExecutionWord& word = words_->words[words_->next % count];
         words_->next = static_cast<unsigned>((words_->next + 1) % count);
@@ -244,7 +244,7 @@ ExecutionWord* Spawner::take_word() {
 
 // Children that have left.
 
-/// For one more child, so that it cannot get lost for want of memory.
+/// Makes room for one more child, so that it cannot get lost for want of memory.
 void Spawner::make_room() {
     if (children_.size() == children_.capacity()) children_.reserve(2 * children_.size() + 16);
 }
@@ -265,7 +265,7 @@ bool Spawner::has_failed(Pid pid) const {
     return false;
 }
 
-/// What it used is free again.
+/// Removes a child: what it used is free again.
 void Spawner::remove(std::size_t at) {
     Child const child = children_[at];
     children_[at] = children_.back();
@@ -275,7 +275,7 @@ void Spawner::remove(std::size_t at) {
     if (child.is_watched) left_.push_back({child.pid, child.round, has_failed(child.pid)});
 }
 
-/// At so many children, in turn. How many there are is up to those that are held up before execve.
+/// Looks at this many children in turn. Their number depends on how many are held up before execve.
 void Spawner::look(std::size_t most) {
     most = std::min(most, children_.size());
     left_.reserve(left_.size() + most);  // before anything is removed
@@ -290,15 +290,15 @@ void Spawner::take_left(std::vector<Left>& left, std::optional<std::uint32_t> en
     look(children_.size());
     for (std::size_t at = children_.size(); ended_round && at-- > 0;) {
         Child const& child = children_[at];
-        // One that could not have its word marked. The others may have closed their end early, to put a descriptor of
-        // the program in its place.
+        // A child whose word could not be marked has left by now. The others may have closed their end early, to put a
+        // descriptor of the program in its place.
         bool const is_unmarked =
             !child.slot && (!child.word || __atomic_load_n(child.word, __ATOMIC_ACQUIRE) == word_is_given);
         if (child.is_watched && child.round == *ended_round && is_unmarked) remove(at);
     }
     left.clear();
     left.swap(left_);
-    std::ranges::sort(left, {}, &Left::pid);  // in order of their start, nearly always
+    std::ranges::sort(left, {}, &Left::pid);  // nearly always the order of their start
 }
 
 std::optional<std::uint32_t> Spawner::forget(Pid pid) {
@@ -311,7 +311,7 @@ std::optional<std::uint32_t> Spawner::forget(Pid pid) {
     if (at == children_.end()) return std::nullopt;
     std::uint32_t const round = at->round;
     at->is_watched = false;
-    // Of a copy nothing is left; a slot is free when the kernel says so.
+    // A copy leaves nothing behind; a slot is free only when the kernel says so.
     if (!at->slot) remove(static_cast<std::size_t>(at - children_.begin()));
     return round;
 }
@@ -376,7 +376,7 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
     make_room();
     Room const room(*plan, number, files);
     bool const is_copy = needs_own_memory(plan->attributes(), files);
-    // A mapping that is shared is a file of its own to the kernel: only for those who need it.
+    // To the kernel a shared mapping is a file of its own, so it is made only when it is needed.
     if (is_copy && !shared_failures_) shared_failures_ = map_cells<FailureCells>(MAP_SHARED);
     FailureCells const* const failures = is_copy ? shared_failures_ : failures_;
     Slot* const slot = failures ? take_slot(room.bytes) : nullptr;
@@ -389,7 +389,7 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
     slot->child.execution = word;
 
     raw::Value const pid = clone(slot->child, slot, is_copy, files.cgroup);
-    if (pid < 0 || is_copy) release(slot);  // a copy has its own
+    if (pid < 0 || is_copy) release(slot);  // a copy has a slot of its own
     if (pid < 0) {
         if (word) *word = word_is_free;
         return std::unexpected(SpawnError{SpawnStage::clone, static_cast<int>(-pid)});

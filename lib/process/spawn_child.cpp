@@ -17,7 +17,7 @@ namespace triton::process {
 
 namespace {
 
-/// Leaves word in one step, so that a kill cannot leave half of it.
+/// Reports a failure and exits. The word is written in one step, so that a kill cannot leave half of it.
 [[noreturn]] void give_up(SpawnChild& child, SpawnStage stage, raw::Value result) {
     unsigned long const word = FailureCells::pack(raw::call(SYS_getpid), static_cast<unsigned char>(stage), -result);
     unsigned long used = 0;
@@ -33,7 +33,7 @@ namespace {
     raw::exit(127);
 }
 
-/// A system call that must succeed.
+/// Makes a system call that must succeed.
 template <class... Arguments>
 raw::Value need(SpawnChild& child, SpawnStage stage, long number, Arguments... arguments) {
     raw::Value const result = raw::call(number, static_cast<long>(arguments)...);
@@ -48,8 +48,8 @@ void write_file(SpawnChild& child, SpawnStage stage, int directory, char const* 
     (void)raw::call(SYS_close, fd);
 }
 
-/// Moves each descriptor to its number. Those that stand where another one goes are first moved above all of them; the
-/// ruleset, which is needed later and goes nowhere, too.
+/// Moves each descriptor to its number. Those in the place of another one first move above all of them. So does the
+/// ruleset, which has no number to go to and is needed later.
 void place_descriptors(SpawnChild& child, int& landlock) {
     int highest = 2;
     for (unsigned i = 0; i < child.move_count; ++i)
@@ -77,8 +77,8 @@ void render_pid(char* out, raw::Value pid) {
     *out = '\0';
 }
 
-/// Has the kernel mark the word when this child leaves its memory. The list is read then, and must still be there.
-/// Where that is refused the word stays as it is, and the end of file of the round's pipe tells instead.
+/// Makes the kernel mark the word when this child leaves its memory. It reads the list then, so the list must still be
+/// there. Where that is refused the word stays unmarked, and the end of the round's pipe tells instead.
 struct ExecutionMark {
     robust_list entry;
     robust_list_head head;
@@ -94,7 +94,7 @@ struct ExecutionMark {
 };
 static_assert(owner_has_left == FUTEX_OWNER_DIED && (word_is_given & ~FUTEX_TID_MASK) == 0);
 
-/// What needs privileges that the program may not have, or that its root directory would hide.
+/// Sets what needs privileges that the program may not have, or what its root directory would hide.
 void set_resources(SpawnChild& child, ChildAttributes const& with) {
     if (with.oom_score_adj_length > 0)
         write_file(child, SpawnStage::oom_score, AT_FDCWD, "/proc/self/oom_score_adj", with.oom_score_adj,
@@ -121,7 +121,8 @@ void set_capabilities(SpawnChild& child, ChildAttributes const& with) {
     (void)need(child, stage, SYS_capget, raw::address(&header), raw::address(data));
     for (unsigned i = 0; i < 2; ++i) {
         auto const ambient = static_cast<unsigned>(with.ambient >> (32 * i));
-        // As another user nothing is left but what is handed on. As ourselves execve decides, by the bounding set.
+        // As another user, only the capabilities that are passed on remain. As our own user, execve decides by the
+        // bounding set.
         if (with.has_user) data[i].permitted = data[i].effective = ambient;
         data[i].inheritable = static_cast<unsigned>(with.inheritable >> (32 * i));
     }
@@ -133,7 +134,7 @@ void set_capabilities(SpawnChild& child, ChildAttributes const& with) {
     }
 }
 
-/// See StartFiles::mark. A limit that somebody means is left alone. It matters to nobody whether this works.
+/// Sets the mark; see StartFiles::mark. A limit that is set on purpose is left alone. Nothing depends on success here.
 void set_mark(unsigned long mark) {
     constexpr int resource = 15;  // RLIMIT_RTTIME
     constexpr unsigned long least = 1UL << 62;
@@ -169,19 +170,19 @@ void run_spawn_child(void* spawn_child) {
     int landlock = with ? with->landlock : -1;
     ExecutionMark mark;
     if (child.execution) mark.set(child.execution);
-    // First, so that all we use counts there.
+    // Comes first, so that everything we use counts for the group.
     if (child.cgroup >= 0) write_file(child, SpawnStage::cgroup, child.cgroup, "cgroup.procs", "0", 1);
-    // Before the limit of descriptors, which does not count for those that are there.
+    // Comes before the limit of descriptors, which does not affect those that are open already.
     if (child.move_count > 0) place_descriptors(child, landlock);
-    // A group of its own: the terminal's ^C is for the launcher, and the whole group can be signalled. With a terminal
-    // of its own it leads a session, and thereby a group, which is the terminal's foreground. Source: tty_ioctl(4).
+    // The child gets its own group: the terminal's ^C is for the launcher, and the whole group can be signalled. With
+    // its own terminal it leads a session and so a group, which is the terminal's foreground. Source: tty_ioctl(4).
     if (child.has_terminal) {
         (void)need(child, SpawnStage::controlling_terminal, SYS_setsid);
         (void)need(child, SpawnStage::controlling_terminal, SYS_ioctl, 0, 0x540e /* TIOCSCTTY */, 0);
     } else {
         (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
     }
-    // Where there is a terminal; SIGTTOU is blocked as all signals are. Source: tcsetpgrp(3).
+    // Takes the foreground of our terminal, if there is one; SIGTTOU is blocked like all signals. Source: tcsetpgrp(3).
     if (with && with->is_foreground) {
         auto const group = static_cast<int>(raw::call(SYS_getpid));
         (void)raw::call(SYS_ioctl, 0, 0x5410 /* TIOCSPGRP */, raw::address(&group));
@@ -191,14 +192,14 @@ void run_spawn_child(void* spawn_child) {
         set_resources(child, *with);
         change_identity(child, *with);
     }
-    // After the ids: changing them clears it.
+    // Comes after the ids, since changing them clears it.
     int const orphan_signal = with && with->has_parent_death_signal ? with->parent_death_signal : child.orphan_signal;
     if (orphan_signal) {
         (void)need(child, SpawnStage::parent_death_signal, SYS_prctl, PR_SET_PDEATHSIG, orphan_signal);
-        if (raw::call(SYS_getppid) != child.parent) raw::exit(127);  // too late: it died before that
+        if (raw::call(SYS_getppid) != child.parent) raw::exit(127);  // too late: the parent died before that
     }
     if (with) {
-        // As the program's user, who may have no access to it.
+        // Entered as the program's user, who may not have access to it.
         char const* const directory = child.working_directory ? child.working_directory : with->working_directory;
         if (directory) (void)need(child, SpawnStage::working_directory, SYS_chdir, raw::address(directory));
         if (landlock >= 0) (void)need(child, SpawnStage::landlock, 446 /* landlock_restrict_self */, landlock, 0);

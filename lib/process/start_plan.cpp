@@ -17,7 +17,7 @@ namespace triton::process {
 
 namespace {
 
-/// A name was given by us, and by nobody else.
+/// Whether an entry NAME=value has this name.
 bool is_named(std::string_view entry, std::string_view name) {
     return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
 }
@@ -31,7 +31,7 @@ std::string joined(std::vector<std::string> const& names) {
 
 constexpr std::string_view default_path = "/usr/local/bin:/usr/bin:/bin";
 
-/// A path of the process, opened only to be looked at.
+/// Opens a path as the process would see it, only to look at the file.
 Result<UniqueFd> open_for_process(std::string const& path, Attributes const& with) {
     std::string const& directory = with.working_directory;
     std::string const full = path.starts_with('/')          ? path
@@ -45,7 +45,7 @@ std::string inside(Attributes const& with) {
     return with.root_directory.empty() ? "" : " inside " + with.root_directory;
 }
 
-/// 0, or why it cannot be executed.
+/// Checks that a file can be executed. Errors: why it cannot.
 Result<> check_executable(std::string const& path, Attributes const& with) {
     std::string const what = "execute " + path + inside(with);
     auto const file = open_for_process(path, with);
@@ -54,7 +54,7 @@ Result<> check_executable(std::string const& path, Attributes const& with) {
     if (::fstat(file->get(), &status) != 0) return fail(errno, what);
     if (!S_ISREG(status.st_mode)) return fail("cannot " + what + ": is not a file");
     if (status.st_size == 0) return fail("cannot " + what + ": is empty");
-    // By its number: the path leads elsewhere from here when there is a root directory.
+    // Through the descriptor: with another root directory the path would lead elsewhere from here.
     std::string const own = "/proc/self/fd/" + std::to_string(file->get());
     if (::faccessat(AT_FDCWD, own.c_str(), X_OK, AT_EACCESS) != 0 && errno == EACCES) return fail(EACCES, what);
     return {};
@@ -72,7 +72,7 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
         std::ranges::find_if(environment, [](std::string const& text) { return is_named(text, "PATH"); });
     std::string_view rest = entry == environment.end() ? default_path : std::string_view(*entry).substr(5);
     std::string const searched(rest);
-    std::optional<Error> refused;  // found, but not to be executed: execvp(3) goes on, too
+    std::optional<Error> refused;  // found but not executable: like execvp(3) we go on
     for (bool is_last = false; !is_last && !word.empty();) {
         std::size_t const colon = rest.find(':');
         is_last = colon == std::string_view::npos;
@@ -96,7 +96,7 @@ SharedEnvironment::SharedEnvironment(std::vector<std::string> entries) {
     block_ = block;
 }
 
-/// Everything by pointers and numbers, so that the child has nothing to work out.
+/// Prepares pointers and numbers, so that the child has nothing to work out.
 SharedAttributes::Block::Block(Attributes attributes) : all(std::move(attributes)) {
     Attributes const& with = all;
     auto const text_or_null = [](std::string const& text) { return text.empty() ? nullptr : text.c_str(); };
@@ -152,7 +152,7 @@ SharedAttributes::SharedAttributes(Attributes attributes)
 
 namespace {
 
-/// With what the attributes define in its place.
+/// Returns the environment with the variables that the attributes define.
 SharedEnvironment completed(SharedEnvironment environment, Attributes const& attributes) {
     if (attributes.listen_names.empty() && attributes.watchdog_microseconds == 0) return environment;
     std::vector<std::string> entries = environment.entries();
@@ -161,12 +161,12 @@ SharedEnvironment completed(SharedEnvironment environment, Attributes const& att
         if (!value.empty()) entries.push_back(std::string(variable) + "=" + value);
     };
     if (!attributes.listen_names.empty()) {
-        replace("LISTEN_PID", "");  // for each child
+        replace("LISTEN_PID", "");  // set for each child
         replace("LISTEN_FDS", std::to_string(attributes.listen_names.size()));
         replace("LISTEN_FDNAMES", joined(attributes.listen_names));
     }
     if (attributes.watchdog_microseconds > 0) {
-        replace("WATCHDOG_PID", "");  // for each child
+        replace("WATCHDOG_PID", "");  // set for each child
         replace("WATCHDOG_USEC", std::to_string(attributes.watchdog_microseconds));
     }
     return entries;

@@ -32,7 +32,7 @@ namespace {
 using json::Problems;
 using json::Where;
 
-constexpr int patience_ms = 1000;  // for what takes a tenth of one
+constexpr int patience_ms = 1000;  // for what takes a tenth of a second
 
 template <class... Arguments>
 int refusal(long number, Arguments... arguments) {
@@ -47,8 +47,8 @@ int write_oom_score(std::string const& text) {
     return refusal(SYS_write, fd, raw::address(text.data()), text.size());
 }
 
-/// In the child, in the order of run_spawn_child(): each step may need what a later one gives up. It has a copy of our
-/// memory, and makes system calls only.
+/// Runs in the child, in the order of run_spawn_child(): each step may need what a later one gives up. The child has a
+/// copy of our memory and makes only system calls.
 void try_all(Attributes const& with, std::string const& oom_score, std::vector<unsigned long> const& cpus,
              Refusals& refused) {
     if (!oom_score.empty()) refused.oom_score = write_oom_score(oom_score);
@@ -79,7 +79,7 @@ bool has_something_to_try(Attributes const& with) {
            with.identity != Identity{};
 }
 
-/// Without the rest, by which programs with equal attributes may differ.
+/// The attributes that a trial needs, without the rest: so programs that differ only there share a trial.
 Attributes what_is_tried(Attributes const& with) {
     Attributes tried;
     tried.oom_score_adj = with.oom_score_adj;
@@ -92,7 +92,7 @@ Attributes what_is_tried(Attributes const& with) {
     return tried;
 }
 
-/// Whether the child of this pidfd has ended, or does so soon. Without one (Linux before 5.2) its end is waited for.
+/// Whether the child of this pidfd has ended or ends soon. Without a pidfd (Linux before 5.2) we wait for its end.
 bool ends_soon(int pidfd) {
     pollfd end{pidfd, POLLIN, 0};
     int ready = 0;
@@ -102,9 +102,9 @@ bool ends_soon(int pidfd) {
     return ready != 0;
 }
 
-/// Its end sends no signal, so that nobody else takes it for a process of a program. One that hangs is killed: it may
-/// be stopped by somebody, or wait for the file system of its root directory. It is left behind when that does not
-/// help.
+/// Runs a trial. The child's end sends no signal, so nobody takes it for a process of a program. A child that hangs is
+/// killed: somebody may have stopped it, or the file system of its root directory does not answer. If that does not
+/// help, it is left behind.
 void run_trial(Attributes const& with, Refusals& refused) {  // in memory that both sides see
     std::string const oom_score = with.oom_score_adj ? std::to_string(*with.oom_score_adj) : std::string();
     std::vector<unsigned long> const cpus = cpu_mask(with.cpu_affinity);
@@ -142,12 +142,12 @@ std::string_view limit_name(int resource) {
 
 std::string limit_text(std::uint64_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
 
-/// Makes errors of refusals.
+/// Turns refusals into errors.
 class Reasons {
 public:
     explicit Reasons(Where const& at) : at_(at), own_(OwnCapabilities::read()) {}
 
-    /// One for each key: a user who cannot be had brings groups that cannot be had either.
+    /// Adds one error for each key: a user that cannot be set means that its groups cannot be set either.
     void add(int code, Where const& place, std::string const& what, int capability) {
         std::string where = place.text();
         if (code == 0 || std::ranges::find(problems_, where, &json::Problem::where) != problems_.end()) return;
@@ -192,7 +192,7 @@ Problems reasons(Settings const& settings, Attributes const& with, Refusals cons
     all.add(refused.nice, "nice", "set the nice value " + std::to_string(with.nice.value_or(0)), CAP_SYS_NICE);
     all.add(refused.oom_score, "oomScoreAdj",
             "set the OOM score adjustment " + std::to_string(with.oom_score_adj.value_or(0)), CAP_SYS_RESOURCE);
-    // The kernel takes the list when one of its CPUs is there, and allowed to us.
+    // The kernel accepts the list if at least one of its CPUs exists and is allowed to us.
     if (refused.cpu_affinity == EINVAL) {
         all.refuse(Where{&at, std::string_view("cpuAffinity")}.text(),
                    "none of these CPUs exists and is allowed for the launcher");

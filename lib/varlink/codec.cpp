@@ -10,14 +10,14 @@ namespace triton::varlink {
 
 namespace {
 
-/// What a message may cost us, beside its bytes.
+/// What a message may cost us, besides its bytes.
 constexpr std::size_t call_depth = 8;
 constexpr std::size_t reply_values = 1 << 20;
 
 Result<json::Object> parse_object(std::string_view message, json::Limits const& limits, bool is_strict) {
     json::ProblemList problems{limits.problems};
     auto node = json::read_json(message, limits, problems);
-    // Duplicate names and NUL characters do not hinder reading; only a call has to be beyond doubt.
+    // Duplicate names and NUL characters do not prevent reading, but a call must be unambiguous.
     if (!node || (is_strict && !problems.empty())) {
         json::Problems const found = std::move(problems).take();
         return fail(found.empty() ? std::string("not JSON") : found.front().text());

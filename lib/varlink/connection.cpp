@@ -25,7 +25,7 @@ Result<Connection> Connection::connect(std::string const& path, Duration limit) 
     auto const left = std::max<std::int64_t>(1, std::chrono::duration_cast<std::chrono::microseconds>(limit).count());
     timeval const time{.tv_sec = static_cast<time_t>(left / 1'000'000),
                        .tv_usec = static_cast<suseconds_t>(left % 1'000'000)};
-    // Source: socket(7), SO_SNDTIMEO; connect(2) of a Unix socket waits as long, too.
+    // Limits each wait. Source: socket(7), SO_SNDTIMEO; connect(2) of a Unix socket obeys it, too.
     (void)::setsockopt(fd.get(), SOL_SOCKET, SO_SNDTIMEO, &time, sizeof time);  // without it there is no limit
     int const result = ::connect(fd.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address);
     err = errno;

@@ -19,7 +19,7 @@ namespace {
 constexpr std::uint32_t work_of_call = 4;
 constexpr std::size_t bytes_of_work = 512;  // of a call or a reply
 constexpr int accepts_per_round = 8;
-constexpr Duration between_accepts = milliseconds(100);         // when there is no descriptor left
+constexpr Duration between_accepts = milliseconds(100);         // while there are no descriptors left
 constexpr Duration between_refusals = std::chrono::seconds(1);  // in the log
 
 bool is_owner(Peer const& peer) { return peer.uid == 0 || peer.uid == ::geteuid(); }
@@ -51,7 +51,7 @@ void Server::close(UniqueFd fd) {
     if (settings_.close && fd) settings_.close(std::move(fd));
 }
 
-/// What the loop calls; the program ends the round after it.
+/// Wraps what the loop calls; the program ends the round after it.
 template <class Act>
 void Server::call_back(Act const& act) {
     enter(act);
@@ -71,14 +71,14 @@ void Server::accept_clients() {
         if (fd) {
             take_client(std::move(fd));
         } else if (err == EMFILE || err == ENFILE || err == ENOBUFS || err == ENOMEM) {
-            // The connection stays where it is, and the listener readable: look the other way for a while.
+            // The connection keeps waiting and the listener stays readable, so stop watching it for a while.
             listener_watch_ = {};
             accept_again_at_ = loop_.now() + between_accepts;
             if (!std::exchange(is_shortage_told_, true))
                 service_.connection_failed("cannot accept a connection: " + errno_text(err));
             return;
         } else if (err != EINTR && err != ECONNABORTED) {
-            is_shortage_told_ = false;  // nobody waits any more
+            is_shortage_told_ = false;  // all that waited have been accepted
             return;
         }
     }
@@ -90,7 +90,7 @@ Server::Entrance Server::entrance(int fd, Peer const& peer) const {
     return is_owner(peer) ? Entrance::by_uid : Entrance::none;
 }
 
-/// Whoever connects again and again must not fill the log.
+/// Reports a refusal, but not each: a client that connects again and again must not fill the log.
 void Server::tell_refusal(Peer const& peer, std::string_view why) {
     if (refusal_told_at_ && loop_.now() < *refusal_told_at_ + between_refusals) {
         ++refusals_untold_;
@@ -123,7 +123,7 @@ Session* Server::oldest(Role role) const {
     return nullptr;
 }
 
-/// Who has done nothing for the longest time; somebody who only could connect before an owner.
+/// The session that has done nothing for the longest time; others come before those of the owner.
 Session* Server::least_active(Role role) const {
     Session* least = nullptr;
     auto const rank = [](Session const& session) {
@@ -150,7 +150,7 @@ void Server::take_client(UniqueFd fd) {
     auto const refuse = [&fd](std::string_view error, std::string_view parameters) {
         std::string message;
         append_error(message, error, parameters);
-        // A new socket has room for it; if not, the end of the connection says the same.
+        // A new socket has room for this; if not, the end of the connection says the same.
         (void)::send(fd.get(), message.data(), message.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
     };
     auto const peer = peer_of(fd.get());
@@ -181,7 +181,7 @@ std::size_t Server::count(Role role) const {
         sessions_, [role](auto const& session) { return !session->is_dead() && session->role() == role; }));
 }
 
-/// Whoever sends us a descriptor may send anything, a file that blocks too.
+/// Takes a connection that was handed over. It may be any descriptor, even a file that blocks.
 void Server::adopt(UniqueFd fd, Role role) {
     if (!is_unix_stream(fd.get())) return service_.connection_failed("what was handed over is not a connection");
     auto const peer = peer_of(fd.get());
@@ -189,7 +189,7 @@ void Server::adopt(UniqueFd fd, Role role) {
     close(std::move(fd));
 }
 
-/// Registers for what comes next: its input, or room for our output. Never both: who does not read is not heard either.
+/// Watches for what comes next: input, or room for our output. Never both: a client that does not read is not heard.
 void Server::watch(Session& session) {
     using Interest = Session::Interest;
     if (session.is_dead()) return;
@@ -210,7 +210,7 @@ void Server::watch(Session& session) {
     };
     auto watched = wanted == Interest::output ? loop_.on_writable(session.fd(), std::move(call))
                                               : loop_.on_readable(session.fd(), std::move(call));
-    if (!watched) return session.end();  // out of memory in the kernel
+    if (!watched) return session.end();  // the kernel has no memory for it
     session.watch = std::move(*watched);
 }
 
@@ -218,7 +218,7 @@ void Server::ready(Session& session) {
     std::size_t const limit = limits(session).input_bytes;
     if (session.interest == Session::Interest::output) {
         flush(session);
-    } else if (has_work_left()) {  // else it waits in the kernel for the next round
+    } else if (has_work_left()) {  // otherwise the input waits in the kernel for the next round
         charge(1);
         session.receive(limit, loop_.now());
         if (session.is_input_full(limit)) refuse_message(session, "longer than a call may be");
@@ -226,7 +226,7 @@ void Server::ready(Session& session) {
     run(session, true);
 }
 
-/// Sends, and tells what was lost as soon as there is room for what comes after it.
+/// Sends output. What was lost is reported as soon as there is room for what comes after it.
 void Server::flush(Session& session) {
     session.flush(loop_.now());
     if (session.lost == 0 || session.is_dead() || session.pending() > limits_.stream_bytes / 2) return;
@@ -265,7 +265,7 @@ bool Server::is_runnable(Session const& session) const {
     return session.job() ? session.job()->is_due() : session.has_message();
 }
 
-/// As much of a session's matters as the round has work left for and its reader takes answers to.
+/// Works for a session as long as the round has work left and its reader takes the answers.
 void Server::run(Session& session, bool takes_calls) {
     while (is_runnable(session) && (takes_calls || session.job()) && has_work_left()) {
         if (session.job()) {
@@ -295,7 +295,7 @@ void Server::time_passed() {
     TimePoint const now = loop_.now();
     service_.do_deferred();
     if (accept_again_at_ && *accept_again_at_ <= now) {
-        accept_again_at_ = now + between_accepts;  // if this fails, by an exception too
+        accept_again_at_ = now + between_accepts;  // in advance, in case an exception is thrown
         if (listen()) accept_again_at_.reset();
     }
     for (auto const& session : sessions_) {
@@ -306,12 +306,12 @@ void Server::time_passed() {
     run_all(true);
 }
 
-/// No new calls here: what they have done would be told a round too late.
+/// Ends the round without taking new calls: their effects would be told a round too late.
 void Server::end_round() {
-    if (depth_ == 1) run_all(false);  // else we are inside a call, and its end comes
+    if (depth_ == 1) run_all(false);  // otherwise we are inside a call, whose end comes
 }
 
-/// Everyone who has something to do; whoever had to wait is first the next time.
+/// Works for all sessions that have something to do; one that had to wait comes first next time.
 void Server::run_all(bool takes_calls) {
     std::size_t const count = sessions_.size();
     std::size_t const first = count > 0 ? turn_ % count : 0;
@@ -321,7 +321,7 @@ void Server::run_all(bool takes_calls) {
         Session& session = *sessions_[at];
         bool const is_too_late = !has_work_left();
         serve(session, [this, &session, takes_calls] {
-            // One that takes no more is waited for by epoll.
+            // A client that takes nothing more is left to epoll.
             if (session.pending() > 0 && session.interest != Session::Interest::output) flush(session);
             run(session, takes_calls);
         });
@@ -345,7 +345,8 @@ void Server::handle_message(Session& session) {
     service_.call(session, *call);
 }
 
-/// The methods of org.varlink.service, which everybody may call. Source: lib/varlink/org.varlink.service.varlink.
+/// Answers the methods of org.varlink.service, which everybody may call. Source:
+/// lib/varlink/org.varlink.service.varlink.
 void Server::describe_service(Session& session, Call const& call) {
     bool const is_info = call.name() == "GetInfo";
     if (!is_info && call.name() != "GetInterfaceDescription")
@@ -396,7 +397,7 @@ void Server::fail_call(Session& session, Error const& error) {
     json::Writer out;
     out.open('{').key("reason").value(std::string_view(error.text())).key("details").open('[');
     for (std::string const& detail : error.details) {
-        if (out.size() + detail.size() > limits_.stream_bytes / 8) break;  // its escapes included, it fits
+        if (out.size() + detail.size() > limits_.stream_bytes / 8) break;  // so it fits even when it is escaped
         out.value(std::string_view(detail));
     }
     out.close(']').close('}');
@@ -410,7 +411,7 @@ std::string Server::own_error(std::string_view name) const {
 void Server::refuse_message(Session& session, std::string_view reason) {
     session.is_oneway = false;
     session.is_closing = true;
-    if (session.job()) return session.end();  // an answer here would look like one to the call in hand
+    if (session.job()) return session.end();  // an answer here would look like one to the current call
     fail_call(session, own_error("BadMessage"), one_text("reason", reason));
 }
 

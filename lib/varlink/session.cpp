@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t input_piece = 16 * 1024;   // in one round
 constexpr std::size_t worth_moving = 64 * 1024;  // written output that is cut off the front
 
-/// Cuts off the front, and gives back what only something long has needed.
+/// Cuts off the front, and gives memory back that only a long message has needed.
 void cut(std::string& bytes, std::size_t size) {
     bytes.erase(0, size);
     if (bytes.empty() && bytes.capacity() > worth_moving) std::string().swap(bytes);  // an assignment would keep it
@@ -34,8 +34,8 @@ void Session::receive(std::size_t limit, TimePoint now) {
     std::array<char, input_piece> piece;
     std::size_t const room = std::min(piece.size(), limit - std::min(limit, input_.size()));
     if (room == 0) return;
-    // What comes without room for descriptors loses them, and closing them is the receiver's work. So look first: of a
-    // look the kernel gives up a second reference only, and what has none is then taken to the byte.
+    // A receiver without room for descriptors loses them, but still has to close them. So look first: then the kernel
+    // only drops an extra reference. A message without descriptors is taken afterwards, exactly those bytes.
     iovec content{piece.data(), room};
     msghdr message{};
     message.msg_iov = &content;
@@ -67,7 +67,7 @@ std::string& Session::output(TimePoint now) {
     return output_;
 }
 
-/// Whether something that was sent still lies in the socket. Source: unix(7), SIOCOUTQ; tcp(7) has the meaning.
+/// Whether the peer has not read everything yet. Source: unix(7), SIOCOUTQ; tcp(7) has the meaning.
 bool Session::has_unread() const {
     int bytes = 0;
     return ::ioctl(fd_.get(), SIOCOUTQ, &bytes) == 0 && bytes > 0;

@@ -27,8 +27,8 @@ sockaddr const* as_address(sockaddr_un const& address) { return reinterpret_cast
 
 Result<> make_directory_of(std::string const& path) {
     std::string const directory = path.substr(0, path.rfind('/'));
-    if (directory.empty() || directory == path) return {};  // the root, or where we stand
-    // Not bound by our umask: that is for the files of our processes.
+    if (directory.empty() || directory == path) return {};  // the root, or our working directory
+    // Does not use our umask, which is for the files of our processes.
     mode_t const umask = ::umask(0);
     bool const is_made = ::mkdir(directory.c_str(), 0755) == 0;
     int const err = errno;
@@ -39,15 +39,15 @@ Result<> make_directory_of(std::string const& path) {
     return fail(err, "make the directory " + directory);
 }
 
-/// Removes what a dead program has left. Errors: as of Listener::create().
+/// Removes the socket of a program that has died. Errors: as of Listener::create().
 Result<> make_way(Place const& place, std::string const& path, sockaddr_un const& address) {
     auto const there = place.status();
-    if (!there) return {};  // bind(2) says what is wrong, if something is
+    if (!there) return {};  // if something is wrong, bind(2) says so
     if (!S_ISSOCK(there->st_mode)) return fail(ErrorKind::exists, "listen on " + path, "it exists and is not a socket");
     UniqueFd const probe = TRY(open_socket());
     int const result = ::connect(probe.get(), as_address(address), sizeof address);
     int const err = errno;
-    // EAGAIN: there is a listener, and a crowd before it.
+    // EAGAIN: there is a listener with a full queue.
     if (result == 0 || err == EAGAIN) return fail(ErrorKind::busy, "listen on " + path, "another launcher does");
     if (err != ECONNREFUSED && err != ENOENT) return fail(err, "find out what listens on " + path);
     if (!place.remove() && errno != ENOENT) return fail(errno, "replace " + path);
@@ -106,8 +106,8 @@ Result<Listener> Listener::create(std::string path, mode_t mode, std::optional<g
     int const err = errno;
     ::umask(umask);
     if (!is_bound) return fail(err, "listen on " + path);
-    // From here on the file is ours and goes when this fails. Nobody can connect before listen(2), so that the group
-    // need not be right before it.
+    // From here on the file is ours, and is removed when something fails. Nobody can connect before listen(2), so the
+    // group may be wrong until then.
     Listener listener{path, std::move(fd)};
     if (auto const made = place->status(); made && S_ISSOCK(made->st_mode)) listener.file_ = id_of(*made);
     Result<> const is_set = place->set_access(listener.file_, std::nullopt, group, mode);

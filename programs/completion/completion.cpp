@@ -59,7 +59,7 @@ std::string joined(std::vector<std::string> const& texts, std::string_view separ
     return all;
 }
 
-/// What is offered there, or nullptr. `option`: empty for the words of the command.
+/// The words offered for the value of an option, or nullptr. `option`: null for the words of the command.
 Offer const* find_offer(std::span<Offer const> offers, std::string const& command, OptionWords const* option) {
     auto const is_it = [&](Offer const& offer) {
         if (!offer.command.empty() && offer.command != command) return false;
@@ -70,17 +70,17 @@ Offer const* find_offer(std::span<Offer const> offers, std::string const& comman
     return found == offers.end() ? nullptr : &*found;
 }
 
-/// "kill" and its other names.
+/// The names of a command: "kill" and its other names.
 std::vector<std::string> names_of(CLI::App const& command) {
     std::vector<std::string> names{command.get_name()};
     names.insert(names.end(), command.get_aliases().begin(), command.get_aliases().end());
     return names;
 }
 
-/// Words for bash. Long lists that several places have are written once.
+/// Lists of words for bash. A long list that is used in several places is written once.
 class BashWords {
 public:
-    /// What stands for them where they are assigned: "'a b'", or "$list1".
+    /// The text that assigns the words: "'a b'", or "$list1".
     std::string text(std::vector<std::string> const& words) {
         constexpr std::size_t longest = 100;
         std::string quoted = quoted_for_shell(joined(words));
@@ -101,7 +101,7 @@ private:
     std::vector<std::string> lists_;
 };
 
-/// What stands behind the options of a command, as cases of "COMMAND:OPTION": without an offer it is a file.
+/// Writes the values of a command's options, as cases of "COMMAND:OPTION". Without an offer the value is a file.
 std::string bash_values(CLI::App const& command, std::vector<std::string> const& names, std::span<Offer const> offers,
                         BashWords& lists) {
     std::string cases;
@@ -118,7 +118,7 @@ std::string bash_values(CLI::App const& command, std::vector<std::string> const&
     return cases;
 }
 
-/// Readline makes words of their own of "=" and what is around it: what stands behind it is the user's affair.
+/// Writes the completion for bash. Readline splits words at "=", so what follows an "=" is left to the user.
 std::string bash(CLI::App const& app, Things const& things, std::span<Offer const> offers) {
     std::string const& program = app.get_name();
     std::string names, cases, values, with_value;
@@ -175,7 +175,7 @@ std::string bash(CLI::App const& app, Things const& things, std::span<Offer cons
            program + " " + program + "\n";
 }
 
-/// What zsh does for the value of an option.
+/// The action of zsh for the value of an option.
 std::string zsh_value(Offer const* offer) {
     if (!offer) return ":value:_files";
     std::string const texts = joined(offer->texts);

@@ -25,7 +25,7 @@ std::vector<CommandRow> all_commands() {
     return all;
 }
 
-/// The command of a line, or nothing: options of the whole program may stand before it.
+/// The command of a line, or nothing. Options of the whole program may come before it.
 std::string_view command_word(std::vector<std::string> const& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--root" || words[i] == "--progress") {
@@ -81,7 +81,7 @@ std::string examples_of(std::string_view command) {
     return text;
 }
 
-/// CLI11 only says that a word was not expected.
+/// Refuses an unknown command, because CLI11 only says that a word was not expected.
 std::expected<void, Failure> check_command(std::vector<std::string> const& words) {
     std::string_view const word = command_word(words);
     std::vector<std::string_view> names{"completion", "help", "reference"};
@@ -94,7 +94,7 @@ std::expected<void, Failure> check_command(std::vector<std::string> const& words
                       (meant ? "; did you mean " + json::quoted(*meant) + "?" : "; imgadm --help lists all commands")));
 }
 
-/// `help list` asks what `list --help` asks.
+/// Turns `help list` into `list --help`.
 std::vector<std::string> without_help_command(std::vector<std::string> words) {
     std::string_view const command = command_word(words);
     if (command != "help") return words;
@@ -104,7 +104,7 @@ std::vector<std::string> without_help_command(std::vector<std::string> words) {
     return words;
 }
 
-/// Commands whose words are images that are installed.
+/// Whether the words of a command are installed images.
 bool takes_images(CLI::App const& command) {
     return std::ranges::any_of(command.get_options(), [](CLI::Option const* option) {
         return option->get_positional() && option->get_name() == "image";
@@ -133,7 +133,7 @@ std::vector<Offer> offers() {
     return all;
 }
 
-/// Commands that only print a text: the callback of each puts it there.
+/// The texts of commands that only print one: the callback of each command fills its own.
 struct Texts {
     std::string shell;
     std::string page;
@@ -172,7 +172,7 @@ std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run)
             return {};
         };
     });
-    // see parse_command_line(): it stands here for completions and for the list of commands
+    // listed here for completions and for the list of commands; see parse_command_line()
     CLI::App* const help = app->add_subcommand("help", "print the options of a command, or all commands");
     help->add_option("command", texts->page, "the command");
     CLI::App* const reference = app->add_subcommand("reference", "print the reference page of manifests or sources");
@@ -195,7 +195,7 @@ std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> 
     if (auto const known = check_command(words); !known) return std::unexpected(known.error());
     auto const app = command_line_grammar(line.options, line.run);
     try {
-        std::vector<std::string> reversed(words.rbegin(), words.rend());  // as CLI11 wants them
+        std::vector<std::string> reversed(words.rbegin(), words.rend());  // CLI11 wants them in this order
         app->parse(std::move(reversed));
     } catch (CLI::CallForHelp const&) {
         line.text = app->help();

@@ -10,7 +10,7 @@ namespace triton::program {
 
 namespace {
 
-/// For programs that come from the other imgadm: its words where it has one.
+/// The code of an error, for programs made for the other imgadm: its word where it has one.
 std::string_view code_of(ErrorKind kind) {
     switch (kind) {
         case ErrorKind::invalid: return "InvalidParameter";

@@ -23,11 +23,11 @@ struct Failure {
     Error error;
 };
 
-/// Of something that went wrong while a command ran.
+/// Makes a failure of an error while a command ran.
 Failure failure_of(Error error);
-/// Of a command line that makes no sense.
+/// Makes a failure of a wrong command line.
 Failure usage_failure(std::string reason);
-/// Of an image that should be installed and is not.
+/// Makes a failure of an image that should be installed and is not.
 Failure not_installed(Error error);
 
 /// "imgadm: error (ImageNotInstalled): ..." with a line for each detail, harmless on a terminal; with `is_json` an

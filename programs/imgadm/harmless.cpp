@@ -14,7 +14,7 @@ struct Character {
     std::size_t length = 0;  ///< 0: not UTF-8
 };
 
-/// The character at the beginning of a text that is not empty. Source: RFC 3629, section 4.
+/// Decodes the character at the beginning of a text that is not empty. Source: RFC 3629, section 4.
 Character decode(std::string_view text) {
     auto const byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
     if (byte(0) < 0x80) return {byte(0), 1};
@@ -38,7 +38,8 @@ Character decode(std::string_view text) {
     return {};
 }
 
-/// Controls of ASCII and of ISO 8859, what turns the direction of text or is invisible, and separators of lines.
+/// Whether a character is a control of ASCII or ISO 8859, changes the direction of text, is invisible, or separates
+/// lines.
 bool is_harmful(std::uint32_t code) {
     return code < 0x20 || (code >= 0x7f && code < 0xa0) || code == 0xad || code == 0x061c ||
            (code >= 0x200b && code <= 0x200f) || (code >= 0x2028 && code <= 0x202e) ||

@@ -11,8 +11,8 @@ namespace triton::program {
 /// A UUID on a command line.
 std::expected<Uuid, Failure> parse_uuid(std::string_view text);
 
-/// The installed image that a UUID or a reference names. The service is asked for references only, so that a UUID that
-/// is not installed is told by whoever uses it.
+/// The installed image that a UUID or a reference names. The service is asked only for references: a UUID that is not
+/// installed is reported when it is used.
 std::expected<Uuid, Failure> find_installed(image::ImageService& service, std::string_view text);
 
 }  // namespace triton::program

@@ -39,7 +39,7 @@ void add_file_options(CLI::App& app, ImportCommand& command) {
     app.add_flag("-q,--quiet", command.options.is_quiet, "print errors only");
 }
 
-/// The texts of the command line become values. Errors: usage.
+/// Turns the texts of the command line into values. Errors: usage.
 std::expected<void, Failure> finish(ImportCommand& command) {
     if (!command.uuid.empty()) {
         auto uuid = parse_uuid(command.uuid);
@@ -139,7 +139,7 @@ Outcome update(Context& context, UpdateCommand const& command) {
             context.message(describe(change, command.is_dry_run));
             continue;
         }
-        // The last one ends the command; those before it are told here.
+        // The last failure ends the command; those before it are reported here.
         if (failure) context.warning(failure->text());
         failure = &*change.failure;
     }

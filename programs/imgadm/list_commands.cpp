@@ -132,7 +132,7 @@ Outcome ancestry(Context& context, SourceOptions const& options) {
 void add_ancestry(CLI::App& app, Run& run) {
     auto options = std::make_shared<SourceOptions>();
     app.add_option("image", options->image, "UUID, or the reference under which it was imported")->required();
-    options->list.sort.clear();  // the image, then what it is made from
+    options->list.sort.clear();  // the image first, then what it is made from
     add_list_options(app, options->list);
     app.callback([options, &run] { run = [options](Context& context) { return ancestry(context, *options); }; });
 }

@@ -17,7 +17,7 @@ namespace {
 json::Node text_node(std::string_view text) { return text.empty() ? json::Node{} : json::Node{std::string(text)}; }
 json::Node number_node(std::uint64_t number) { return {static_cast<std::int64_t>(number)}; }
 
-/// What is not a key of the manifest.
+/// A column that is not a key of the manifest.
 struct Computed {
     std::string_view name;
     json::Node (*value)(Listed const& image);
@@ -54,7 +54,7 @@ json::Node const* member(json::Node const& node, std::string_view name) {
     return found == object->end() ? nullptr : &found->node;
 }
 
-/// A computed value, or what the manifest has at "tags.role".
+/// A computed value, or the manifest's value, as at "tags.role".
 json::Node value_of(Listed const& image, std::string_view name) {
     auto const row = std::ranges::find(computed, name, &Computed::name);
     if (row != computed.end()) return row->value(image);
@@ -67,7 +67,7 @@ json::Node value_of(Listed const& image, std::string_view name) {
     return node ? *node : json::Node{};
 }
 
-/// A value for people and filters: a text as it is, anything else as JSON, "-" for nothing.
+/// A value for people and filters: a text unchanged, anything else as JSON, "-" for nothing.
 std::string text_of(json::Node const& node) {
     if (auto const* const text = node.get<std::string>()) return *text;
     if (node.get<json::Null>()) return "-";
@@ -125,7 +125,7 @@ Result<std::vector<Filter>> parse_filters(std::span<std::string const> texts) {
     return filters;
 }
 
-/// Negative, zero or positive: numbers by their size, everything else by its text.
+/// Returns a negative number, zero or a positive one: numbers are compared by size, everything else as text.
 int compare(json::Node const& a, json::Node const& b) {
     auto const* const number_a = a.get<std::int64_t>();
     auto const* const number_b = b.get<std::int64_t>();
@@ -226,7 +226,7 @@ void append_list(std::string& out, List const& list, std::string_view brackets, 
     out += brackets[1];
 }
 
-/// The reader bounds how deep a document is.
+/// Recurses as deeply as the document, whose depth the reader limits.
 void append_indented(std::string& out, json::Node const& node, std::size_t level) {
     if (auto const* const array = node.get<json::Array>()) {
         append_list(out, *array, "[]", level, [&](json::Node const& item) { append_indented(out, item, level + 1); });

@@ -17,7 +17,7 @@ namespace {
 using triton::program::ExitCode;
 using triton::program::Failure;
 
-/// Readable once the user wants to stop. What is being done then stops at the next place where that is safe.
+/// Returns a descriptor that is readable when the user wants to stop. The work then stops at the next safe place.
 triton::UniqueFd catch_interrupts() {
     sigset_t signals;
     ::sigemptyset(&signals);
@@ -28,13 +28,13 @@ triton::UniqueFd catch_interrupts() {
     return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// Of a line that could not be read.
+/// Whether a line that could not be read asks for JSON.
 bool asks_for_json(std::vector<std::string> const& words) {
     return std::ranges::any_of(words, [](std::string const& word) { return word == "-E" || word == "--json-errors"; });
 }
 
 int report(Failure const& failure, bool is_json) {
-    (void)triton::write_all(STDERR_FILENO, render_failure(failure, is_json));  // nobody is left to be told
+    (void)triton::write_all(STDERR_FILENO, render_failure(failure, is_json));  // nobody else to tell
     return static_cast<int>(failure.exit);
 }
 
@@ -46,7 +46,7 @@ int main(int argc, char** argv) {
     auto const line = triton::program::parse_command_line(words);
     if (!line) return report(line.error(), asks_for_json(words));
     if (!line->run) {
-        (void)triton::write_all(STDOUT_FILENO, line->text);  // a closed standard output is nobody's loss
+        (void)triton::write_all(STDOUT_FILENO, line->text);  // a closed standard output harms nobody
         return 0;
     }
     triton::UniqueFd const interrupts = catch_interrupts();

@@ -31,7 +31,7 @@ std::string shown_seconds(std::uint64_t seconds) {
     return std::to_string(seconds / 3600) + " h";
 }
 
-/// At most that many characters, and never half of one.
+/// Cuts a text to that many characters, and never within one.
 std::string cut(std::string text, std::size_t columns) {
     while (width_of(text) > columns && !text.empty()) {
         do {
@@ -98,7 +98,7 @@ ProgressOutput::ProgressOutput(ProgressMode mode, bool is_quiet)
 ProgressOutput::~ProgressOutput() { clear(); }
 
 void ProgressOutput::show(std::string const& line) {
-    (void)write_all(STDERR_FILENO, line);  // nobody reads it any more: that is no reason to stop
+    (void)write_all(STDERR_FILENO, line);  // that nobody reads it is not a reason to stop
 }
 
 void ProgressOutput::clear() {

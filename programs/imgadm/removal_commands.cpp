@@ -1,4 +1,4 @@
-// delete, vacuum, gc, pin, unpin: what goes and what stays.
+// delete, vacuum, gc, pin, unpin: which images go and which stay.
 
 #include <array>
 #include <iostream>
@@ -38,8 +38,8 @@ Outcome change_one(image::ImageService& service, std::string const& name, Change
     return {};
 }
 
-/// Does something with each image that is named; goes on after an error. The last one ends the command, those before
-/// it are told.
+/// Changes each image that is named, and goes on after an error. The last error ends the command; those before it are
+/// reported.
 template <class Change>
 Run for_each_named(std::shared_ptr<Names> names, Change change) {
     return [names = std::move(names), change](Context& context) -> Outcome {

@@ -32,7 +32,7 @@ struct SourcesCommand {
     bool is_forced = false;
     std::string type = "imgapi";
     std::string policy = "none";
-    image::Source details;  ///< of those that are added
+    image::Source details;  ///< for a source that is added
 };
 
 Result<image::SignaturePolicy> parse_policy(std::string_view name) {
@@ -118,11 +118,11 @@ Outcome check_sources(Context& context, image::ImageService& service) {
                                             .details = {}}));
 }
 
-/// Runs the user's editor on a file. Errors: what it exits with.
+/// Runs the user's editor on a file. Errors: its exit code.
 Result<> run_editor(std::string const& path) {
     char const* editor = std::getenv("VISUAL");
     if (!editor || !*editor) editor = std::getenv("EDITOR");
-    // As git and visudo do it: the variable may have words.
+    // As in git and visudo, the variable may contain several words.
     std::string const command = std::string(editor && *editor ? editor : "vi") + " \"$1\"";
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, "start the editor");

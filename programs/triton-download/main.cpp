@@ -1,5 +1,5 @@
-// triton-download: the only program of ours with a network. It is started by whoever imports images, confines itself,
-// and writes what it gets into pipes.
+// triton-download: our only program with access to a network. The importer of images starts it. It confines itself, and
+// writes what it gets into pipes.
 
 #include <csignal>
 #include <cstdio>
@@ -19,11 +19,12 @@ constexpr char const* authorities_path = "/etc/ssl/certs/ca-certificates.crt";
 
 Result<> run(std::span<char* const> arguments) {
     role::Started started = TRY(role::take_over(role::Role::download, arguments));
-    ::signal(SIGPIPE, SIG_IGN);  // a pipe that nobody reads is a transfer's failure
-    // Before the file system is gone: TLS reads its configuration, and we the authorities, which a host may not have.
+    ::signal(SIGPIPE, SIG_IGN);  // when nobody reads a pipe, its transfer fails
+    // Done before the file system is gone: TLS reads its configuration, and we read the authorities, which a host may
+    // not have.
     TRY(download::prepare());
     std::string authorities = read_file(authorities_path, most_authority_bytes).value_or("");
-    // What the resolver of libc reads for each name; nothing in them is secret.
+    // The resolver of libc reads these for each name; they hold no secrets.
     TRY(role::confine({.role = role::Role::download,
                        .readable = {"/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/gai.conf"},
                        .most_open_files = 256},

@@ -120,7 +120,7 @@ std::string help_text(Flags const& flags) {
            "Manual: triton-launch-agent(1).\n";
 }
 
-/// What no flag says is what the first of these variables says that is there.
+/// Sets a value that no flag has given to that of the first of these variables that is set.
 void complete(std::string& target, char const* const* environment, std::initializer_list<std::string_view> names) {
     for (std::string_view const name : names) {
         char const* const value = variable(environment, name);
@@ -128,7 +128,7 @@ void complete(std::string& target, char const* const* environment, std::initiali
     }
 }
 
-/// What TLS needs, from FDB_TLS_* where no flag says it, and the rules.
+/// Completes what TLS needs from FDB_TLS_*, where no flag has given it, and parses the rules.
 Result<> complete_tls(AgentOptions& options, std::string verify_peers, char const* const* environment) {
     net::CertificateFiles& files = options.certificates;
     options.has_tls = options.has_tls || !files.certificate.empty() || !files.key.empty() || !files.authority.empty();
@@ -158,8 +158,8 @@ Result<> complete_tls(AgentOptions& options, std::string verify_peers, char cons
     return {};
 }
 
-/// What only the surroundings say, and what they say where no flag does. Whether it is any good is found out by who
-/// needs it, since all else goes on without.
+/// Completes what only the surroundings tell, and what no flag has given. Whoever needs a value finds out whether it is
+/// good, since everything else works without it.
 void complete_kubernetes(kubernetes::KubernetesSettings& settings, char const* const* environment) {
     complete(settings.pod_name, environment, {"FDB_POD_NAME", "POD_NAME", "HOSTNAME"});
     complete(settings.pod_namespace, environment, {"FDB_POD_NAMESPACE", "POD_NAMESPACE"});

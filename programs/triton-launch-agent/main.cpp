@@ -26,7 +26,8 @@ int complain(std::string_view text, int exit_code) {
     return say(STDERR_FILENO, "triton-launch-agent: " + std::string(text) + "\n", exit_code);
 }
 
-/// For the launcher, which has no regular expressions: exit code 0 when each PATTERN is one, else 1 and what is wrong.
+/// Checks patterns for the launcher, which has no regular expressions. Exit code 0 when all are good, else 1 and what
+/// is wrong.
 int check_pattern(int count, char const* const* patterns) {
     if (count > 0 && std::string_view(patterns[0]) == "--") {
         --count;
@@ -44,7 +45,7 @@ int run(int argc, char** argv, char** envp) {
     if (!line->text.empty()) return say(STDOUT_FILENO, line->text, 0);
     auto handed = agent::take_handed_over();
     if (!handed) return complain(handed.error().text(), failure);
-    // Executed by a descriptor it would have the descriptor's number for a name.
+    // Sets the name of the process: we were executed by a descriptor, so its number would be the name.
     (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     auto const code = agent::run_agent(std::move(line->options), std::move(*handed), envp);

@@ -71,7 +71,7 @@ Result<> add_tls(AgentFlags const& agent, std::vector<std::string>& arguments) {
     return {};
 }
 
-/// Whether FoundationDB's operator asks for the labels of the node: its variable has no prefix, and the values of Go.
+/// Whether FoundationDB's operator asks for the labels of the node. Its variable has no prefix, and takes Go's values.
 /// Source: pkg.go.dev/strconv, ParseBool.
 bool operator_watches_node(std::vector<std::string>& warnings) {
     constexpr std::array<std::string_view, 6> yes{"1", "t", "T", "TRUE", "true", "True"};
@@ -93,7 +93,7 @@ Result<> fill(AgentFlags const& agent, launcher::AgentOptions& options) {
     return {};
 }
 
-/// Whether there is somebody who may give commands: who has the token, else who shows a certificate that is asked for.
+/// Whether anybody may give commands: holders of the token, or else of a certificate that is asked for.
 bool has_commanders(AgentFlags const& agent) {
     if (!agent.ui_token_file.empty()) return true;
     bool const is_plain = !agent.plain_certificate.empty() || !agent.plain_key.empty();
@@ -105,7 +105,7 @@ bool has_commanders(AgentFlags const& agent) {
     return has_tls && std::getenv("FDB_TLS_CA_FILE") != nullptr;
 }
 
-/// Errors: an option that nothing would come of.
+/// Adds the options of the page. Errors: an option without any effect.
 Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
     if (!agent.has_ui) {
         if (!agent.ui_token_file.empty()) return fail("--ui-token-file needs --ui");
@@ -118,7 +118,7 @@ Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
     return {};
 }
 
-/// Last, so that they win.
+/// Added last, so that they win.
 void add_own_options(AgentFlags const& agent, launcher::AgentOptions& options) {
     for (std::string const& option : agent.options)
         options.arguments.push_back(option.starts_with("--") ? option : "--" + option);

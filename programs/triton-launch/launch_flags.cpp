@@ -26,7 +26,7 @@ constexpr std::array<Choice<config::VersionMatch>, 3> version_matches{{{"auto", 
 constexpr std::array<Choice<bool>, 2> check_formats{{{"text", false}, {"json", true}}};
 constexpr std::array<Choice<CgroupMode>, 3> cgroup_modes{
     {{"auto", CgroupMode::automatic}, {"none", CgroupMode::none}, {"required", CgroupMode::required}}};
-// The design's names and the shipped one of launch mode.
+// The names of the design, and the shipped name of launch mode.
 constexpr std::array<Choice<Mode>, 4> modes{
     {{"launch", Mode::launch}, {"launcher", Mode::launch}, {"init", Mode::init}, {"sidecar", Mode::sidecar}}};
 

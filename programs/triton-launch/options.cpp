@@ -65,7 +65,7 @@ constexpr std::string_view usage =
 
 constexpr std::array<std::string_view, 5> commands{"check", "ctl", "schema", "completion", "help"};
 
-/// The options of both kinds of modes, of which nothing is read: for the help, and to tell where an option belongs.
+/// The options of both kinds of modes, without reading any: for the help, and to tell where an option belongs.
 class Tables {
 public:
     Tables() {
@@ -81,7 +81,7 @@ public:
 
     Flags launch;
     Flags stage;
-    Flags agent;  // of both
+    Flags agent;  // in both kinds
 
 private:
     Command unused_;
@@ -149,7 +149,7 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
     if (process_number > 0) check.process_number = process_number;
-    // Away from its container a configuration is taken for the version that the container has, unless it is strict.
+    // Outside its container, a configuration is taken to be for the container's version, unless the check is strict.
     if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
         check.source.missing_version = resolved.error().text();
     return command;
@@ -181,8 +181,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
-        // Nobody who runs commands has to know what a version is. What comes later may need one after all, and is
-        // rejected then.
+        // To run commands one does not need to know what a version is. A later configuration may need one, and is then
+        // rejected.
         launch.source.read_ahead =
             std::make_shared<ReadAhead>(read_ahead(read_document(launch.configuration_path).layers));
         if (needs_container_version(*launch.source.read_ahead)) return std::unexpected(std::move(resolved.error()));
@@ -192,8 +192,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     return command;
 }
 
-/// What belongs to the agent says nothing where there is none. The environment may: it is often that of several
-/// containers.
+/// Refuses options of the agent where there is none. Environment variables are ignored instead, since several
+/// containers often share them.
 Result<> refuse_agent_flags(std::span<char const* const> arguments) {
     Tables tables;
     launcher::LaunchOptions unused;
@@ -227,20 +227,20 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     command.stage.options.same_version = sidecar::SameVersion::skips_binaries;
     command.launch.log = command.stage.log;
     if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;
-    (void)into_rewrite(command.launch.rewrite);  // every signal counts as itself
+    (void)into_rewrite(command.launch.rewrite);  // by default every signal is passed on unchanged
     TRY(resolve_stage_agent(agent, command.stage.options, arguments, command.launch));
     return command;
 }
 
-/// Each mode has a table of its own, so the mode comes first. That table refuses what is not a mode.
+/// Finds the mode first, because each mode has a table of its own. That table refuses what does not belong to the mode.
 Result<Command> parse_mode(std::span<char const* const> arguments) {
     Mode mode = Mode::launch;
     if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
     return mode == Mode::launch ? parse_launch(arguments) : parse_stage(arguments, mode);
 }
 
-/// What our own child does in the modes init and sidecar with a listener: the staging alone. "stage-once": one round of
-/// one kind, told as a summary.
+/// The command line of our own child in the modes init and sidecar with a listener: it only stages. "stage-once" is one
+/// round of one kind, reported as a summary.
 Result<Command> parse_own_stage(std::span<char const* const> arguments, std::optional<std::string_view> kind) {
     Mode mode = Mode::launch;
     if (auto const given = peek("mode", arguments)) (void)mode_flag(mode).apply(*given);
@@ -267,7 +267,8 @@ Result<Command> parse_own_stage(std::span<char const* const> arguments, std::opt
     return command;
 }
 
-/// What the launcher that runs asks another version before that takes over, with its own command line.
+/// The question of the running launcher to another version before that takes over; it comes with the launcher's own
+/// command line.
 Result<Command> parse_upgrade_check(std::span<char const* const> arguments) {
     Command command = TRY(parse_mode(arguments));
     if (command.kind != Command::Kind::launch) return fail("upgrade-check: these are not options of launch mode");

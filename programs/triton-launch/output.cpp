@@ -20,7 +20,7 @@ constexpr int between_questions_ms = 50;
 
 bool write_while(int fd, std::string_view text, std::function<bool()> const& keep_going) {
     while (!text.empty()) {
-        // Of a pipe that poll(2) calls writable a write of PIPE_BUF does not wait.
+        // A write of PIPE_BUF bytes does not wait if poll(2) says that the pipe is writable.
         pollfd writable{fd, POLLOUT, 0};
         if (::poll(&writable, 1, between_questions_ms) == 0) {
             if (keep_going()) continue;

@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-// Ten thousand lines are more than the log holds for a reader. Staging waits for one that is slow, but not for ever.
+// Ten thousand lines are more than the log holds for its reader. Staging waits for a slow reader, but not for ever.
 constexpr Duration patience_in_all = std::chrono::seconds(2);
 constexpr milliseconds patience_at_the_end{500};
 
@@ -85,9 +85,9 @@ private:
 int run_stage(StageCommand const& command, char const* const* environment) {
     open_missing_standard_descriptors();
     for (int const signo : {SIGPIPE, SIGXFSZ})
-        (void)::signal(signo, SIG_IGN);  // what writes is told, and says where
+        (void)::signal(signo, SIG_IGN);  // the writer gets an error and reports it
     log::Log::Settings settings = command.log;
-    if (command.options.as_json) settings.console = STDERR_FILENO;  // standard output is the summary's
+    if (command.options.as_json) settings.console = STDERR_FILENO;  // standard output is for the summary
     StageLog log(settings);
     int print_code = 0;
     sidecar::StageSurroundings around;
@@ -95,7 +95,7 @@ int run_stage(StageCommand const& command, char const* const* environment) {
     around.print = [&](std::string_view text, std::function<bool()> const& keep_going) {
         if (!write_while(STDOUT_FILENO, text, keep_going) && errno != EINTR) print_code = complain_of_output();
         if (!command.repeats_summary) return;
-        // Whoever asked for the round waits, and not for a reader of the launcher's output.
+        // The round's caller is waiting, and must not wait for a reader of the launcher's output.
         auto const patience_ends = steady_clock::now() + patience_in_all;
         auto const is_patient = [&] { return keep_going() && steady_clock::now() < patience_ends; };
         if (!write_while(STDIN_FILENO, text, is_patient) && errno != EINTR) print_code = complain_of_output();
@@ -106,7 +106,7 @@ int run_stage(StageCommand const& command, char const* const* environment) {
     around.staged = [] { launcher::Notifier(std::getenv("NOTIFY_SOCKET")).send("READY=1\nSTATUS=staged"); };
     around.hang_up = [&log] { log.reopen(); };
     if (::isatty(STDERR_FILENO) == 1)
-        around.progress = [](std::string_view text) { (void)write_all(STDERR_FILENO, text); };  // only for the eye
+        around.progress = [](std::string_view text) { (void)write_all(STDERR_FILENO, text); };  // only to be seen
     around.make_watch = []() -> Result<std::unique_ptr<sidecar::ChangeWatch>> {
         return std::make_unique<Watch>(TRY(PathWatcher::create()));
     };

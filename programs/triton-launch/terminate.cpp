@@ -1,5 +1,5 @@
-// What the C++ library calls when nobody catches an exception. Its own handler prints the exception's type, and brings
-// a static program 45 kB of a demangler for it; this one says what has happened. It takes the other's place by its
+// The C++ library calls this when nobody catches an exception. Its own handler prints the exception's type, for which a
+// static program gets 45 kB of a demangler. This one says what has happened, and takes the other's place by having its
 // name.
 
 #include <cstdlib>

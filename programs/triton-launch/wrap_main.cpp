@@ -26,7 +26,7 @@ using namespace launcher;
 
 namespace {
 
-/// Standard error must not hold an init up: a line that its reader does not take waits, or is dropped.
+/// Writes a line without holding the init up: one that the reader of standard error does not take waits, or is dropped.
 void say(std::string text, std::string_view prefix = "triton-launch: ") {
     static log::LogOutput standard_error{STDERR_FILENO};
     text.insert(0, prefix);
@@ -66,7 +66,7 @@ std::string unknown_wrap_option(std::string const& given) {
     return text + "; see triton-launch --help";
 }
 
-/// The argument that is wrong, as the user wrote it: option and value.
+/// The wrong argument as the user wrote it, option and value.
 std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) {
     if (parsed.in_environment) return envp[parsed.index];
     std::string text = argv[parsed.index];
@@ -75,7 +75,7 @@ std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) 
     return text;
 }
 
-/// Exit code 2; 1 under the name of a program that has it so.
+/// Reports a wrong command line. Exit code 2, or 1 under the name of a program that uses 1.
 int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
     std::string const what = shown(parsed, argc, argv, envp);
     switch (parsed.result) {
@@ -95,8 +95,8 @@ int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, 
     return options.flavor == Flavor::triton_launch ? 2 : 1;
 }
 
-/// dockerd asks docker-init for its version and reads a number, " - git." and a commit: those of the tini that this
-/// behaves like. What follows after another " - " it leaves alone.
+/// dockerd asks docker-init for its version and reads a number, " - git." and a commit: we give those of the tini that
+/// this program behaves like. dockerd ignores what follows after another " - ".
 /// Source: github.com/moby/moby, daemon/info_unix.go, parseInitVersion.
 std::string version_text(Flavor flavor) {
     return (flavor == Flavor::tini ? "tini version 0.19.0 - git.de40ad0 - " : "") + version_line() + "\n";

@@ -18,8 +18,8 @@ int say(std::string const& text) {
     return 1;
 }
 
-/// triton-machine-exit NAME: for systemd-nspawn@NAME.service, after it. A machine that is not ours is left alone, and a
-/// start that failed before there was a main process is not an exit: systemd then gives no EXIT_STATUS.
+/// triton-machine-exit NAME: runs after systemd-nspawn@NAME.service. Machines that are not ours are left alone. A start
+/// that failed before there was a main process is not an exit: systemd then gives no EXIT_STATUS.
 int run(int count, char** arguments) {
     if (count != 2) return say("usage: triton-machine-exit NAME");
     auto const uuid = Uuid::parse(arguments[1]);

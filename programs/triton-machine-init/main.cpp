@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t most_bytes = 4 << 20;
 
-/// As systemd-nspawn looks for the init of an image that it boots.
+/// The places where systemd-nspawn looks for the init of an image that it boots.
 constexpr char const* inits[] = {"/usr/lib/systemd/systemd", "/lib/systemd/systemd", "/sbin/init"};
 
 Result<> set_up_network(std::string const& path) {
@@ -39,7 +39,8 @@ int become_init(char** arguments) {
     return say("the image has no init (tried: " + tried + ")");
 }
 
-/// triton-machine-init FILE [PROGRAM ARGUMENT...]: connects the machine, and becomes that program, or the image's init.
+/// triton-machine-init FILE [PROGRAM ARGUMENT...]: connects the machine to its network and becomes that program, or the
+/// image's init.
 int run(int count, char** arguments) {
     if (count < 2) return say("usage: triton-machine-init FILE [PROGRAM ARGUMENT...]");
     if (auto const done = set_up_network(arguments[1]); !done) return say(done.error().text());

@@ -17,7 +17,7 @@ namespace triton::program {
 
 namespace {
 
-/// Where the documents of one machine are.
+/// The places of one machine's documents.
 struct Paths {
     std::string ports;
     std::string raised;
@@ -37,17 +37,17 @@ Result<> lower(Paths const& paths, network::Host& host) {
     return {};
 }
 
-/// What has to be there before the machine starts.
+/// Prepares what must exist before the machine starts.
 Result<> prepare(Paths const& paths, network::Host& host) {
     TRY(lower(paths, host));
     std::vector<network::Port> const ports = TRY(network::read_ports(paths.ports));
     if (ports.empty()) return {};
     std::string const text = TRY(read_file(paths.inside, most_bytes));
     network::Inside inside = TRY(network::parse_inside(text, paths.inside));
-    // what is about to be there is known before it is: `down` removes it whatever the properties say by then
+    // written in advance: `down` removes these ports, whatever the properties say by then
     TRY(network::save(paths.raised, network::ports_text(ports), 0600));
     TRY(network::prepare_ports(ports, inside, host));
-    // readable by all: inside the machine's user namespace it belongs to nobody
+    // readable by all, because inside the machine's user namespace nobody owns it
     return network::save(paths.connect, network::inside_text(inside), 0644);
 }
 
@@ -67,8 +67,8 @@ struct Verb {
 };
 constexpr Verb verbs[] = {{"up", prepare}, {"join", join}, {"down", lower}};
 
-/// triton-machine-network up|join|down NAME: for systemd-nspawn@NAME.service, before, during and after it. A machine
-/// that is not ours is left alone.
+/// triton-machine-network up|join|down NAME: runs before, during and after systemd-nspawn@NAME.service. Machines that
+/// are not ours are left alone.
 int run(int count, char** arguments) {
     std::string_view const name = count == 3 ? arguments[1] : "";
     auto const* const verb = std::ranges::find(verbs, name, &Verb::name);

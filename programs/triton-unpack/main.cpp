@@ -1,4 +1,4 @@
-// Unpacks one layer for imgadm. Its target directory is all that it sees.
+// Unpacks one layer for imgadm. It sees nothing but its target directory.
 
 #include <cstdio>
 #include <span>
@@ -14,6 +14,6 @@ int main(int argc, char** argv) {
         (void)std::fprintf(stderr, "%s\n", started.error().text().c_str());
         return 2;
     }
-    // Not by exit(3): in the sandbox nothing is left to tidy up, and what would try is killed.
+    // Does not use exit(3): in the sandbox nothing is left to tidy up, and trying to would be killed.
     ::_exit(triton::unpack::run_job(*started));
 }

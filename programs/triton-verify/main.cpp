@@ -1,4 +1,4 @@
-// Verifies content for imgadm: hashes, documents, signatures. It has no network and no files but those it is handed.
+// Verifies content for imgadm: hashes, documents, signatures. It has no network, and only the files that it is handed.
 
 #include <cstdio>
 #include <span>
@@ -14,6 +14,6 @@ int main(int argc, char** argv) {
         (void)std::fprintf(stderr, "%s\n", started.error().text().c_str());
         return 2;
     }
-    // Not by exit(3): in the sandbox nothing is left to tidy up, and what would try is killed.
+    // Does not use exit(3): in the sandbox nothing is left to tidy up, and trying to would be killed.
     ::_exit(triton::verify::run_job(*started));
 }

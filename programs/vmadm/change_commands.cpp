@@ -57,7 +57,7 @@ Outcome run_update(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();
     Uuid const uuid = TRY_RUN(machines.find(options.words.front()));
-    // applied to the machine as it is when it is ours to change
+    // applied to the machine as it is once we have it locked
     auto const make = [&](Machine const& before) -> Result<machine::Update> {
         auto update = machine::read_update(before, given);
         if (!update) return std::unexpected(update.error().error("update VM " + uuid.text()));

@@ -61,7 +61,7 @@ info::Target target_of(Options const& options, Wanted const& wanted) {
     return target.add("fields", fields);
 }
 
-/// Takes the broken ones out of machines. Returns whether their errors are known.
+/// Takes unreadable machines out of the list. Returns whether their errors are known.
 bool take_broken(std::vector<json::Node>& machines, std::vector<json::Node>& broken) {
     auto const first = std::ranges::stable_partition(machines, [](json::Node const& machine) {
                            return !info::is_unreadable(machine);
@@ -109,7 +109,7 @@ std::expected<Chosen, Failure> choose_directly(Options const& options, std::span
     Chosen chosen{.machines = {}, .broken = {}};
     for (Machine const& machine : listed.machines) {
         auto const whole = is_whole ? host->machines().get(machine.uuid) : Result<Machine>(machine);
-        if (!whole && whole.error().kind == ErrorKind::not_found) continue;  // it has just gone
+        if (!whole && whole.error().kind == ErrorKind::not_found) continue;  // it has just been removed
         if (!whole) {
             listed.broken.push_back({machine.uuid.text(), whole.error()});
             continue;

@@ -9,7 +9,7 @@ namespace triton::program {
 
 namespace {
 
-/// What a line of a command looks like: most of its help. Of two programs in a pipe, the other one may be left out.
+/// An example of a command, which is most of its help. In a pipe of two programs the other one may be left out.
 struct Example {
     std::string_view command;
     std::string_view text;
@@ -122,7 +122,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
         sub.formatter(std::make_shared<UsageFormatter>("vmadm " + std::string(command.name), command.arguments));
         sub.footer(examples_of(command.name));
         if (!command.alias.empty()) sub.alias(std::string(command.alias));
-        // `list -h` forces the header
+        // in `list`, -h forces the header
         sub.set_help_flag(command.name == "list" ? "--help" : "-h,--help", "The options of this command.");
         sub.positionals_at_end(false);
         sub.callback([&chosen, &command, &options, &sub] {

@@ -12,7 +12,7 @@ namespace triton::program {
 
 namespace {
 
-/// Commands whose words are VMs.
+/// Whether the words of a command are VMs.
 bool takes_machines(CLI::App const& command) {
     Command const* const row = find_command(command.get_name());
     return row && row->arguments.find("VM") != std::string_view::npos;
@@ -26,7 +26,7 @@ std::vector<std::string> names_where(bool (*is_wanted)(machine::Property const& 
     return names;
 }
 
-/// From the one table of properties, and that of signals.
+/// The words offered, made from the one table of properties and that of signals.
 std::vector<Offer> offers() {
     auto const is_public = [](machine::Property const& property) { return property.is_public(); };
     auto const is_changed = [](machine::Property const& property) {
@@ -36,7 +36,7 @@ std::vector<Offer> offers() {
     auto const columns = names_where(is_public, "");
     auto const filters = names_where(is_public, "=");
     auto updates = names_where(is_changed, "=");
-    updates.emplace_back("ram=");  // max_physical_memory by its other name
+    updates.emplace_back("ram=");  // the other name of max_physical_memory
     std::vector<std::string> signals;
     for (SignalName const& signal : signal_names)
         signals.push_back(std::string("SIG") + signal.name);

@@ -50,7 +50,7 @@ Outcome print(std::string_view text, bool& has_reader) {
 
 std::expected<std::unique_ptr<Host>, Failure> Host::open(Options const& options) {
     machine::Layout layout{options.root};
-    // what is mistyped is not to become a host without VMs
+    // a mistyped root must not look like a host without VMs
     struct stat status{};
     if (!options.root.empty() && ::stat(options.root.c_str(), &status) != 0)
         return std::unexpected(Failure{fail(errno, "open the root directory " + options.root).error()});
@@ -99,7 +99,7 @@ json::Node node_of(Machine const& machine) {
 
 namespace {
 
-/// The name that the caller has for what it asks, so that its records and our history can be laid side by side.
+/// The name that the caller has given its request, so that the caller's records and our history can be compared.
 std::string request_id() {
     constexpr std::size_t longest = 128;
     char const* const given = std::getenv("REQ_ID");

@@ -15,7 +15,7 @@ namespace {
 
 using machine::Machines;
 
-/// A member of an object is replaced, or added.
+/// Replaces or adds a member of an object.
 void set_member(json::Object& object, json::Member member) {
     auto const found = std::ranges::find(object, member.key, &json::Member::key);
     if (found == object.end())
@@ -24,8 +24,8 @@ void set_member(json::Object& object, json::Member member) {
         found->node = std::move(member.node);
 }
 
-/// A machine as the payload of a copy asks for it, with changes. What only one machine can have is as in a creation,
-/// the rest as in an update, where one value of memory takes the others along.
+/// The payload of a copy: that of a machine, with changes. Properties that only one machine can have are set as in a
+/// creation, the rest as in an update, where one value of memory changes the others along with it.
 machine::Checked<machine::Creation> copy_of(json::Object payload, json::Object changes) {
     static constexpr auto own = std::to_array<std::string_view>({"uuid", "zonename", "nics"});
     json::Object updates;
@@ -91,7 +91,7 @@ std::expected<UniqueFd, Failure> stream_file(Options const& options) {
     return file;
 }
 
-/// A stream may not open directories of this host by itself.
+/// Refuses a stream that would open directories of this host by itself.
 Outcome check_filesystems(Options const& options, machine::Machine const& machine) {
     if (machine.filesystems.empty() || options.with_filesystems) return {};
     Error error =

@@ -32,11 +32,12 @@ namespace {
 constexpr int all_namespaces =
     CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWCGROUP;
 constexpr std::size_t most_proc_bytes = 64 << 10;
-constexpr int not_entered = 125;  // as env(1) and others: the program was not even tried
+constexpr int not_entered = 125;  // as in env(1) and others: the program was not even tried
 
 std::string proc_file(std::int64_t pid, char const* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
-/// The directory of a control group, in either layout of /sys/fs/cgroup; empty: that hierarchy is not mounted there.
+/// The directory of a control group, in either layout of /sys/fs/cgroup; empty when that hierarchy is not mounted
+/// there.
 std::string cgroup_directory(std::string_view controllers, std::string_view path) {
     std::string const top = "/sys/fs/cgroup";
     std::vector<std::string> places;
@@ -53,8 +54,8 @@ std::string cgroup_directory(std::string_view controllers, std::string_view path
     return "";
 }
 
-/// Goes where the leader is, so that the machine's limits hold for us, too. Errors: `denied` and others when a control
-/// group cannot be entered: then the program would run without limits.
+/// Enters the leader's control groups, so that the machine's limits hold for us, too. Errors: `denied` and others when
+/// a group cannot be entered, since the program would then run without limits.
 Result<> join_cgroups(std::string_view groups) {
     while (!groups.empty()) {
         std::size_t const end = std::min(groups.find('\n'), groups.size());
@@ -73,8 +74,8 @@ Result<> join_cgroups(std::string_view groups) {
     return {};
 }
 
-/// Takes the leader's own limits, as far as we may raise ours, and its place among those that the kernel ends when
-/// memory is short: whoever calls us may be exempt from that, and a program that cannot be ended would cost all others.
+/// Takes the leader's own limits, as far as we may raise ours, and its priority for the kernel when memory is short.
+/// Our caller may be exempt from that, and a program that cannot be ended would cost all others.
 Result<> take_limits(std::int64_t leader) {
     std::string const what = "take the limits of the machine";
     for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
@@ -89,7 +90,7 @@ Result<> take_limits(std::int64_t leader) {
     }
     std::string const score = TRY(read_file(proc_file(leader, "oom_score_adj"), most_proc_bytes));
     UniqueFd const own{::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
-    // A lower one may be denied, and then the kernel ends this program sooner than others.
+    // Lowering the score may be denied; the kernel then ends this program sooner than others.
     if (!own || (!write_all(own.get(), score) && errno != EACCES)) return fail(errno, what);
     return {};
 }
@@ -103,7 +104,7 @@ Result<std::uint64_t> bounding_set(std::int64_t leader) {
     return std::strtoull(status.c_str() + at + 8, nullptr, 16);
 }
 
-/// What the child needs, read before it is forked: afterwards it makes system calls only.
+/// What the child needs, read before the fork: afterwards it makes only system calls.
 struct Entry {
     UniqueFd pidfd;
     UniqueFd root;
@@ -116,7 +117,8 @@ constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/loca
                                                  "HOME=/root", "TERM=xterm-256color", nullptr};
 
 [[noreturn]] void execute(Entry const& entry, int terminal) {
-    // Never in the session of who called: its terminal would take the program's characters for typed ones (TIOCSTI).
+    // Never runs in the caller's session: the program could put characters into its terminal as if they were typed
+    // (TIOCSTI).
     ::setsid();
     ::prctl(PR_SET_PDEATHSIG, SIGHUP);
     if (terminal >= 0) {
@@ -125,7 +127,7 @@ constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/loca
             ::dup2(terminal, fd);
     }
     std::signal(SIGPIPE, SIG_DFL);
-    ::syscall(SYS_close_range, 3U, ~0U, 0U);  // what a shell has lent us is not the machine's
+    ::syscall(SYS_close_range, 3U, ~0U, 0U);  // descriptors that a shell has lent us are not for the machine
     for (std::vector<char*> const& arguments : entry.programs) {
         ::execvpe(arguments.front(), arguments.data(), const_cast<char* const*>(environment.data()));
         if (errno != ENOENT) ::_exit(126);
@@ -150,7 +152,7 @@ public:
         std::memcpy(CMSG_DATA(header), &file, sizeof file);
         return ::sendmsg(socket, &message_, 0) == 1;
     }
-    /// None: the other side has closed its end without sending one.
+    /// Returns no descriptor if the other side has closed its end without sending one.
     UniqueFd receive(int socket) {
         while (::recvmsg(socket, &message_, MSG_CMSG_CLOEXEC) < 0)
             if (errno != EINTR) return {};
@@ -168,7 +170,7 @@ private:
     msghdr message_{};
 };
 
-/// The exit code of the child.
+/// Waits for the child. Returns its exit code.
 int wait_for(pid_t child) {
     int status = 0;
     while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -176,9 +178,10 @@ int wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// In the child: becomes a process of the machine, and starts the program as its child, which is in its PID namespace.
+/// Runs in the child: becomes a process of the machine and starts the program as its own child, which is in its PID
+/// namespace.
 [[noreturn]] void enter(Entry const& entry) {
-    // Until it executes a program of the machine, the machine's root sees a copy of us, and must not open its files.
+    // Until it executes a program of the machine, the machine's root sees a copy of us and must not open its files.
     ::prctl(PR_SET_DUMPABLE, 0);
     bool const is_inside =
         ::setns(entry.pidfd.get(), all_namespaces) == 0 && ::fchdir(entry.root.get()) == 0 && ::chroot(".") == 0;
@@ -195,7 +198,7 @@ int wait_for(pid_t child) {
     pid_t const program = ::fork();
     if (program < 0) ::_exit(not_entered);
     if (program == 0) execute(entry, terminal ? terminal->theirs.get() : -1);
-    // This process stays only to tell how the program ends; it keeps nothing open.
+    // This process stays only to report how the program ends, with nothing open.
     for (int fd = 0; fd < 3; ++fd)
         ::close(fd);
     terminal.reset();
@@ -220,7 +223,7 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>
             arguments.push_back(const_cast<char*>(word.c_str()));
         arguments.push_back(nullptr);
     }
-    UniqueFd terminals;  // from where our end of the terminal comes
+    UniqueFd terminals;  // brings us our end of the terminal
     if (::isatty(STDIN_FILENO) == 1) {
         std::array<int, 2> ends{};
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
@@ -228,7 +231,7 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>
         terminals = UniqueFd(ends[0]);
         entry.terminal = UniqueFd(ends[1]);
     }
-    TRY(join_cgroups(groups));  // this process is about to end anyway
+    TRY(join_cgroups(groups));  // changing this process is fine, since it ends soon
     TRY(take_limits(leader));
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, "enter the machine");

@@ -21,13 +21,13 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
-/// A machine that runs, and its PID 1.
+/// A running machine and its PID 1.
 struct Running {
     Uuid uuid;
     std::int64_t leader = 0;
 };
 
-/// Asks again whether that PID 1 is still the machine's.
+/// Returns a question that can be asked again: whether that PID 1 is still the machine's.
 std::function<bool()> is_current(Host& host, Running const& running) {
     return [&host, running] {
         auto const status = host.units().status(running.uuid);
@@ -35,7 +35,7 @@ std::function<bool()> is_current(Host& host, Running const& running) {
     };
 }
 
-/// The machine of a name. Its leader is 0 when it does not run.
+/// The machine with a name. Its leader is 0 when it does not run.
 Result<Running> find_running(Host& host, std::string const& name) {
     Uuid const uuid = TRY(host.machines().find(name));
     (void)TRY(host.machines().store().load(uuid));
@@ -60,7 +60,7 @@ Outcome run_exec(Options const& options) {
     return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(*host, running))));
 }
 
-/// What a console offers: the first of these that the machine has.
+/// The programs for a console: the first one that the machine has is run.
 std::vector<std::vector<std::string>> console_programs() {
     return {{"/bin/login", "-f", "root"}, {"/bin/bash", "-l"}, {"/bin/sh", "-l"}, {"/usr/bin/busybox", "sh", "-l"}};
 }
@@ -79,7 +79,7 @@ Outcome run_console(Options const& options) {
     return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(*host, running))));
 }
 
-/// A side of `vmadm cp`: "VM:/path" or a path of the host. A "/" before the ":" makes it one of the host.
+/// One side of `vmadm cp`: "VM:/path", or a path of the host. With a "/" before the ":" it is a path of the host.
 struct Side {
     std::optional<std::string> machine;
     std::string path;
@@ -90,12 +90,12 @@ Side side_of(std::string const& word) {
     return {word.substr(0, colon), word.substr(colon + 1)};
 }
 
-/// The side as a place. `root`: keeps the root directory of a machine that runs, which is then found by descriptor.
+/// Opens a side. `root` keeps the root directory of a machine open, by which the path is found.
 Result<machine::FilePlace> place_of(Host& host, Side const& side, UniqueFd& root) {
     if (!side.machine) return machine::FilePlace{.path = side.path};
     Running const running = TRY(find_running(host, *side.machine));
     std::string directory = host.pool().path(machine::tree_of(running.uuid)) + "/root";
-    // While it runs it has file systems of its own, and owners may be mapped: what it sees is what counts.
+    // A running machine has its own file systems, and perhaps mapped owners: what it sees is what counts.
     if (running.leader > 0) directory = "/proc/" + std::to_string(running.leader) + "/root";
     root = UniqueFd(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
     struct stat status{};
@@ -142,7 +142,7 @@ Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& u
     std::string const program = TRY(host.launcher().program());
     struct stat status{};
     if (::stat(program.c_str(), &status) != 0) return fail(errno, "open " + program);
-    // a place of its own for each version, as long as the machine is not started again
+    // each version gets its own place until the machine is started again
     std::string const inside = std::string(machine::launcher_inside) + "-" + std::to_string(status.st_ino) + "-" +
                                std::to_string(status.st_mtim.tv_sec);
     TRY(lend_file(*machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));

@@ -19,15 +19,16 @@ namespace {
 
 constexpr unsigned most_seconds = 10;
 
-/// In a child: system calls only. It keeps the rights of the host, which count in the machine's mount namespace,
-/// whoever owns that; a path there leads to nothing that is not in it. Ends with errno.
+/// Runs in a child, hence makes only system calls. The child keeps the host's rights, which count in the machine's
+/// mount namespace, whoever owns that. A path there cannot lead outside. Ends with errno.
 [[noreturn]] void attach(int pidfd, int root, int tree, char const* inside) {
-    // What is there is the machine's: it may never answer.
+    // The path is in the machine, which may never answer.
     ::signal(SIGALRM, SIG_DFL);
     ::alarm(most_seconds);
     bool const is_inside = ::setns(pidfd, CLONE_NEWNS) == 0 && ::fchdir(root) == 0 && ::chroot(".") == 0;
     if (!is_inside) ::_exit(errno);
-    // A file of the host that was replaced since has no name any more, and nothing can be mounted on it: so here.
+    // A file of the host that has since been replaced has lost its name, and nothing can be mounted on it. So the place
+    // is a new file here.
     int const place = ::open(inside, O_RDONLY | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0755);
     if (place < 0 && errno != EACCES && errno != EROFS) ::_exit(errno);
     long const moved = ::syscall(SYS_move_mount, tree, "", AT_FDCWD, inside, MOVE_MOUNT_F_EMPTY_PATH);

@@ -92,7 +92,7 @@ Outcome run_recover(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     std::optional<Uuid> uuid;
     if (!options.words.empty()) {
-        // a machine that is half made may not be found by its name
+        // a half-made machine may not be found by its name
         auto const parsed = Uuid::parse(options.words.front());
         uuid = parsed ? *parsed : TRY_RUN(host->machines().find(options.words.front()));
     }
@@ -127,7 +127,7 @@ Outcome run_reprovision(Options const& options) {
     return {};
 }
 
-/// Does not wait for vminfod: that one starts after this, and its socket is there before it.
+/// Does not wait for vminfod, which starts later although its socket already exists.
 Outcome run_prepare(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
     auto const host = TRY_RUN(Host::open(options));

@@ -38,7 +38,7 @@ Outcome run_get(Options const& options) {
 Outcome run_list(Options const& options) {
     auto const columns = TRY_RUN(machine::parse_columns(options.order));
     auto keys = TRY_RUN(machine::parse_sort_keys(options.sort));
-    keys.push_back({.key = "uuid"});  // whatever order they come in
+    keys.push_back({.key = "uuid"});  // whatever the order of the keys
     Wanted wanted;
     for (machine::ListColumn const& column : columns)
         wanted.keys.push_back(column.key);
@@ -94,7 +94,7 @@ Outcome run_history(Options const& options) {
     if (options.words.size() > 1) return usage("too many arguments for history: " + json::quoted(options.words[1]));
     Vminfod vminfod(options);
     std::optional<Uuid> uuid;
-    // also of a machine that is gone: then only by its whole uuid
+    // also for a machine that is gone, but then only by its whole uuid
     if (!options.words.empty()) {
         uuid = Uuid::parse(options.words.front());
         if (!uuid) uuid = vminfod.find(options.words.front());
@@ -113,7 +113,7 @@ Outcome run_history(Options const& options) {
     return print(text);
 }
 
-/// What a machine has written to its console, without what could move a terminal.
+/// Shows what a machine has written to its console, without anything that could control a terminal.
 Outcome run_logs(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "logs"));

@@ -20,7 +20,7 @@ void tell(Error const& error, bool as_json) {
     (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
 }
 
-/// Where the command stands: behind options of the whole program, of which --root has a value.
+/// The index of the command, which follows options of the whole program; one of them, --root, has a value.
 std::size_t place_of_command(std::vector<std::string> const& words) {
     std::size_t i = 0;
     while (i < words.size() && words[i].starts_with("-"))
@@ -28,7 +28,7 @@ std::size_t place_of_command(std::vector<std::string> const& words) {
     return std::min(i, words.size());
 }
 
-/// `kill -TERM VM` is `kill -s TERM VM`.
+/// Turns `kill -TERM VM` into `kill -s TERM VM`.
 void rewrite_signal(std::vector<std::string>& words, std::size_t command) {
     static constexpr auto others = std::to_array<std::string_view>({"-h", "-E", "-q", "-v", "-d"});
     for (std::size_t i = command + 1; i < words.size(); ++i) {
@@ -49,11 +49,11 @@ int wrong_usage(std::string const& text, bool as_json) {
 }
 
 int told(std::string const& text) {
-    (void)write_all(STDOUT_FILENO, text);  // a closed standard output is nobody's loss
+    (void)write_all(STDOUT_FILENO, text);  // a closed standard output harms nobody
     return 0;
 }
 
-/// A line without a command, or with one that does not exist.
+/// Answers a line without a command, or with an unknown one.
 int without_command(std::string const* word, bool as_json) {
     if (word || as_json)
         tell(fail(word ? "Invalid command: " + json::quoted(*word) + "." : "Missing command.").error(), as_json);
@@ -61,7 +61,7 @@ int without_command(std::string const* word, bool as_json) {
     return 2;
 }
 
-/// `vmadm help`, or `vmadm help COMMAND`.
+/// Answers `vmadm help` or `vmadm help COMMAND`.
 int help(CLI::App const& app, std::string const* word, bool as_json) {
     if (!word) return told(usage_text());
     Command const* const command = find_command(*word);
@@ -79,7 +79,7 @@ int run(std::vector<std::string> words) {
         auto const last = first + static_cast<std::ptrdiff_t>(end);
         return std::find(first, last, option) != last;
     };
-    // behind `exec VM` the words are another program's
+    // after `exec VM` the words belong to another program
     bool const as_json = stands_before("-E", command && command->takes_command ? place : words.size());
 
     Options options;
@@ -116,7 +116,7 @@ int run(std::vector<std::string> words) {
 }  // namespace triton::program
 
 int main(int argc, char** argv) {
-    std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen by the write
+    std::signal(SIGPIPE, SIG_IGN);  // write(2) tells when a reader has gone
     ::umask(022);
     return triton::program::run({argv + 1, argv + argc});
 }

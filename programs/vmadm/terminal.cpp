@@ -25,7 +25,7 @@ namespace triton::program {
 
 namespace {
 
-/// Our terminal, which hands each key on as it is until this goes.
+/// Our terminal, in a mode that passes each key on unchanged. The destructor restores it.
 class RawTerminal {
 public:
     RawTerminal() {
@@ -38,7 +38,7 @@ public:
     RawTerminal(RawTerminal const&) = delete;
     RawTerminal& operator=(RawTerminal const&) = delete;
     ~RawTerminal() {
-        // at once: what the machine has still to show must not be waited for
+        // at once: output that the machine has yet to show must not be waited for
         if (is_terminal_) ::tcsetattr(STDIN_FILENO, TCSANOW, &before_);
     }
 
@@ -47,7 +47,8 @@ private:
     termios before_{};
 };
 
-/// Signals that would leave our terminal as it must not stay, as a file. Blocked until this goes.
+/// The signals that would leave our terminal in a bad state, as a descriptor. They stay blocked until the destructor
+/// runs.
 class Signals {
 public:
     Signals() {
@@ -66,7 +67,7 @@ public:
         ::sigprocmask(SIG_SETMASK, &before_, nullptr);
     }
     [[nodiscard]] int file() const { return file_.get(); }
-    /// 0: there is none.
+    /// Returns the next signal; 0 when there is none.
     [[nodiscard]] int next() const {
         signalfd_siginfo signal{};
         bool const is_there = ::read(file_.get(), &signal, sizeof signal) == sizeof signal;
@@ -81,12 +82,13 @@ private:
 /// The minor number of /dev/ptmx. Source: Linux Documentation/admin-guide/devices.txt.
 constexpr unsigned ptmx_minor = 2;
 
-/// What was typed and not yet taken. A machine decides when it takes it: what does not fit is lost, as on any terminal.
+/// Typed text that the machine has not taken. The machine decides when it takes it; what does not fit is lost, as on
+/// any terminal.
 class Typed {
 public:
     [[nodiscard]] bool is_empty() const { return waiting_.empty(); }
     void add(std::string_view keys) { waiting_ += keys.substr(0, most - waiting_.size()); }
-    /// As much as is taken now.
+    /// Writes as much as is taken now.
     void write_to(int file) {
         if (waiting_.empty()) return;
         ssize_t const taken = ::write(file, waiting_.data(), waiting_.size());
@@ -100,11 +102,11 @@ private:
 
 using Buffer = std::array<char, 4096>;
 
-/// What is there to be read, as far as it fits; nullopt: the end.
+/// Reads what is there, as far as it fits; nullopt: the end.
 std::optional<std::string_view> read_some(int file, Buffer& buffer) {
     ssize_t const got = ::read(file, buffer.data(), buffer.size());
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) return std::string_view();
-    if (got <= 0) return std::nullopt;  // EIO of a terminal whose other end is closed
+    if (got <= 0) return std::nullopt;  // EIO: the other end of the terminal is closed
     return std::string_view(buffer.data(), static_cast<std::size_t>(got));
 }
 
@@ -112,7 +114,7 @@ std::optional<std::string_view> read_some(int file, Buffer& buffer) {
 
 std::optional<Terminal> make_terminal() {
     Terminal terminal;
-    // The machine decides what has that name: nothing is waited for, and the other side looks at what it gets.
+    // The machine decides what this name leads to: nothing here waits, and the other side checks what it gets.
     terminal.ours = UniqueFd(::open("/dev/pts/ptmx", O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC));
     if (!terminal.ours || ::unlockpt(terminal.ours.get()) != 0) return std::nullopt;
     terminal.theirs = UniqueFd(::ioctl(terminal.ours.get(), TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC));

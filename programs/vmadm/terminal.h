@@ -13,8 +13,8 @@ struct Terminal {
     UniqueFd theirs;  ///< the program's end
 };
 
-/// Makes one in the file system /dev/pts of this process's root directory: by who is in a machine, as its root. Only
-/// system calls. Returns nothing when there is no such file system.
+/// Makes a terminal in the file system /dev/pts of this process's root directory. The caller is in a machine, as its
+/// root. Makes only system calls. Returns nothing when there is no such file system.
 std::optional<Terminal> make_terminal();
 
 /// Whether a file that came out of a machine is what make_terminal() makes: nothing else may be relayed.

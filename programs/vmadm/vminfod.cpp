@@ -10,7 +10,7 @@ namespace triton::program {
 
 namespace {
 
-/// One reload, on a host that is busy.
+/// Long enough for one reload on a busy host.
 constexpr info::Patience settle_patience{.start = std::chrono::seconds(10), .whole = std::chrono::seconds(10)};
 
 }  // namespace
@@ -68,7 +68,7 @@ Result<> Vminfod::settle(std::optional<Uuid> const& machine) {
     if (!machine) target.add("fields", "uuid");
     trace(options_, "waits until vminfod has looked: " + target.text());
     auto const answer = client_.get(target.text(), info::most_answer_bytes, settle_patience);
-    // Nobody listens: nobody reads there, either. That it is gone is news, too.
+    // If nobody listens, nobody reads there either. A machine that is gone is an answer, too.
     if (answer || answer.error().kind == ErrorKind::unavailable || answer.error().kind == ErrorKind::not_found)
         return {};
     is_off_ = true;

@@ -18,12 +18,13 @@ namespace triton::program {
 
 namespace {
 
-/// Commands whose words are VMs.
+/// Whether the words of a command are VMs.
 bool takes_machines(CLI::App const& command) {
     Command const* const row = find_command(command.get_name());
     return row && row->arguments.find("VM") != std::string_view::npos;
 }
-/// vmadm lists them only for root. Without quotes and dollars, which shells understand each in its own way.
+/// vminfo is asked, since vmadm lists machines only for root. Quotes and dollars are avoided, because shells differ in
+/// them.
 constexpr Things vms{"VM", "vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \\\"\\ , | cut -d: -f2",
                      takes_machines};
 

@@ -24,7 +24,7 @@ bool has(std::vector<std::string> const& list, std::string_view text) {
     return std::ranges::find(list, text) != list.end();
 }
 
-/// Whether a change of this record is of one of these properties.
+/// Whether a record is about a change of one of these properties.
 bool touches(json::Node const& record, std::vector<std::string> const& properties) {
     auto const* const changes = json::value_of<json::Array>(record, "changes");
     return changes && std::ranges::any_of(*changes, [&properties](json::Node const& change) {
@@ -33,7 +33,7 @@ bool touches(json::Node const& record, std::vector<std::string> const& propertie
            });
 }
 
-/// What --type and --field leave of records about machines.
+/// Whether --type and --field select a record about machines.
 bool is_of_interest(json::Node const& record, Options const& options) {
     std::string const type = json::text_of(record, "type");
     bool const is_event = type == "create" || type == "modify" || type == "delete";
@@ -42,7 +42,8 @@ bool is_of_interest(json::Node const& record, Options const& options) {
     return options.changed.empty() || type != "modify" || touches(record, options.changed);
 }
 
-/// The request for what is wanted. Conditions need all events: what hides a machine's change may hide its state.
+/// The request for the wanted events. Conditions need all events: an event that is left out might change whether a
+/// machine fits.
 std::string target_of(Options const& options, EventSelection const& selection, std::optional<Uuid> const& uuid) {
     info::Target target("/events");
     if (!options.since.empty())
@@ -58,7 +59,7 @@ std::string target_of(Options const& options, EventSelection const& selection, s
     return target.text();
 }
 
-/// Whether the one machine of a stream is not there, or not any more.
+/// Whether the one machine of a stream does not exist, or no longer does.
 bool tells_of_none(json::Node const& record) {
     auto const* const machines = json::value_of<json::Array>(record, "vms");
     return json::text_of(record, "type") == "delete" || (machines && machines->empty());

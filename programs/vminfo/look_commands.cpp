@@ -36,7 +36,8 @@ std::string leaf_text(json::Node const& node) {
     return std::move(out).text();
 }
 
-/// One line for each value, below the name of what it belongs to. Whatever clients call themselves is in there.
+/// Adds one line for each value, below the name of what it belongs to. The names may come from clients, so they are
+/// made harmless.
 void add_lines(json::Node const& node, std::size_t depth, std::string& out) {
     auto const add = [&out, depth](std::string const& name, json::Node const& below) {
         bool const is_deep = is_branch(below);
@@ -68,7 +69,7 @@ Outcome run_status(Options const& options) {
 }
 
 Outcome run_vms(Options const& options) {
-    (void)TRY(filters_of(options.words, "filter"));  // its messages are better than the daemon's
+    (void)TRY(filters_of(options.words, "filter"));  // our messages are better than the daemon's
     Target target("/vms");
     for (std::string const& word : options.words) {
         std::size_t const equals = word.find('=');

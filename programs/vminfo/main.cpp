@@ -21,13 +21,13 @@ int failed(Error const& error, bool as_json) {
     return row_of(error.kind).exit_code;
 }
 
-/// Text that was asked for. A closed standard output is nobody's loss.
+/// Prints a text that was asked for. A closed standard output harms nobody.
 int told(std::string_view text) {
     (void)write_all(STDOUT_FILENO, text);
     return 0;
 }
 
-/// The first word that is not an option: two options have a value behind them.
+/// The first word that is not an option; two options are followed by a value.
 std::string const* first_word(std::vector<std::string> const& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
         if (words[i] == "--root" || words[i] == "--socket")
@@ -73,6 +73,6 @@ int run(std::vector<std::string> const& words) {
 }  // namespace triton::program
 
 int main(int argc, char** argv) {
-    std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen by the write
+    std::signal(SIGPIPE, SIG_IGN);  // write(2) tells when a reader has gone
     return triton::program::run({argv + 1, argv + argc});
 }

@@ -13,10 +13,10 @@ namespace triton::program {
 
 namespace {
 
-/// Shares of a processor need two looks; until the first table only so long.
+/// Shares of a processor need two looks; the first table waits no longer than this for the second one.
 constexpr std::chrono::milliseconds longest_first_wait{1000};
 
-/// A table over the previous one. Source: ECMA-48: CUP, EL, ED.
+/// Writes a table over the previous one. Source: ECMA-48: CUP, EL, ED.
 std::string on_terminal(std::string const& table) {
     winsize size{};
     if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) size = {24, 80, 0, 0};

@@ -22,7 +22,7 @@ std::optional<std::uint64_t> number_of(std::string_view text) {
     return number;
 }
 
-/// Calls for each name of a list with commas. Errors: those of `take`; more names than there may be.
+/// Calls `take` for each name of a list with commas. Errors: those of `take`, and too many names.
 template <class Take>
 Result<> each_name(Parameter const& parameter, std::size_t known, Take const& take) {
     std::string_view rest = parameter.value;
@@ -75,7 +75,7 @@ Result<info::Reader::Options> parse_event_options(std::vector<Parameter> const& 
     options.snapshot = TRY(flag_of(parameters, "snapshot"));
     for (Parameter const& parameter : parameters)
         TRY(take(options, parameter));
-    // An ID that cannot be read is not ours, and is ignored: a browser that got an error would not come back.
+    // An ID that cannot be read is not one of ours and is ignored: a browser that got an error would not come back.
     if (auto const seen = number_of(last_event_id)) options.since = seen;
     return options;
 }

@@ -66,7 +66,8 @@ Task<> EventStreams::send(net::HttpStream& out, Follower& follower) {
                 co_await follower.wake.wait();
             continue;
         }
-        // Whoever holds documents must take them; others may be slow, and hear later what they have missed.
+        // A reader that keeps documents alive must take them in time. Others may be slow, and hear later what they have
+        // missed.
         out.limit_stalls(reader.is_in_snapshot() ? settings_.snapshot_limit : Duration::max());
         bool const goes_on = co_await out.write(pieces);
         follower.spoke_at = std::chrono::steady_clock::now();
@@ -76,11 +77,11 @@ Task<> EventStreams::send(net::HttpStream& out, Follower& follower) {
     }
 }
 
-/// Empty: there is nothing to be said now.
+/// What to send next; empty: nothing now.
 std::vector<info::Text> EventStreams::next_pieces(Follower& follower) const {
     std::int64_t const now = settings_.now();
     std::vector<info::Text> pieces = follower.reader.next(budget, now);
-    // The first record comes before a heartbeat, however long a place for its snapshot is waited for.
+    // The first record comes before any heartbeat, however long the wait for a place for its snapshot is.
     if (pieces.empty() && is_silent(follower) && !follower.reader.waits_for_place())
         pieces.push_back(follower.reader.heartbeat(now));
     return pieces;
@@ -91,7 +92,7 @@ void EventStreams::feed_has_grown() {
         follower->wake.notify_all();
 }
 
-/// A place for a snapshot may be free.
+/// Wakes all that wait: a place for a snapshot may be free.
 void EventStreams::wake_waiting() {
     for (Follower* const follower : followers_)
         if (follower->reader.has_more()) follower->wake.notify_all();
@@ -101,7 +102,7 @@ bool EventStreams::is_silent(Follower const& follower) const {
     return std::chrono::steady_clock::now() - follower.spoke_at >= settings_.heartbeat;
 }
 
-/// One timer for the heartbeats of all.
+/// Sets the one timer for the heartbeats of all.
 void EventStreams::tick_at(TimePoint when) {
     tick_.call_at(when, [weak = weak_from_this()] {
         if (auto const self = weak.lock()) self->tick();

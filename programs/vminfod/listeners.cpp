@@ -17,7 +17,7 @@ namespace triton::program {
 
 namespace {
 
-constexpr int backlog = 1024;  // the kernel takes net.core.somaxconn when that is less
+constexpr int backlog = 1024;  // reduced by the kernel to net.core.somaxconn
 constexpr char readers_group[] = "triton-info";
 
 Result<sockaddr_un> address_of(std::string const& path) {
@@ -28,14 +28,14 @@ Result<sockaddr_un> address_of(std::string const& path) {
     return address;
 }
 
-/// A socket that nobody listens on any more is in the way.
+/// Removes a socket that nobody listens on any more.
 Result<> remove_stale(std::string const& path, sockaddr_un const& address) {
     UniqueFd const probe{::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)};
     if (!probe) return fail(errno, "listen on " + path);
     bool const is_alive =
         ::connect(probe.get(), reinterpret_cast<sockaddr const*>(&address), sizeof address) == 0 || errno == EAGAIN;
     if (is_alive) return fail(ErrorKind::exists, "listen on " + path, "another process does");
-    if (errno == ECONNREFUSED) (void)::unlink(path.c_str());  // bind says what matters
+    if (errno == ECONNREFUSED) (void)::unlink(path.c_str());  // if that matters, bind says so
     return {};
 }
 
@@ -51,14 +51,14 @@ Result<UniqueFd> open_unix_socket(std::string const& path) {
     int const err = errno;
     ::umask(before);
     if (!is_bound) return fail(err, "listen on " + path);
-    // before anybody can connect; where there is no such group, it stays root's
+    // set before anybody can connect; without that group the socket stays root's
     if (group const* const readers = ::getgrnam(readers_group))
         (void)::lchown(path.c_str(), static_cast<uid_t>(-1), readers->gr_gid);
     if (::listen(socket.get(), backlog) != 0) return fail(errno, "listen on " + path);
     return socket;
 }
 
-/// The address of a TCP socket, without its port; empty when it is not one of the loopback interface.
+/// The address of a TCP socket without its port; empty when it is not on the loopback interface.
 std::string loopback_host(int socket) {
     std::string const address = net::local_address(socket);
     return parse_loopback_address(address) ? address.substr(0, address.rfind(':')) : "";

@@ -94,7 +94,7 @@ Result<InfoConfiguration> read_configuration(std::string const& root) {
         return fail(path + " is not a configuration: " +
                     (node ? "expected an object" : std::move(problems).take().front().text()));
     for (json::Member const& member : *object) {
-        if (member.key != "info") continue;  // other programs' keys
+        if (member.key != "info") continue;  // keys of other programs
         auto const* const info = member.node.get<json::Object>();
         if (!info) return fail(path + ": info: expected an object");
         TRY(read_info(*info, path, configuration));

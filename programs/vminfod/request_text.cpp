@@ -17,7 +17,7 @@ constexpr std::size_t most_shown = 200;
 
 bool is_port(std::string_view text) { return text.empty() || (text.front() == ':' && net::is_number(text.substr(1))); }
 
-/// With any port, or without one.
+/// Whether a host has this name, with any port or without one.
 bool has_name(std::string_view host, std::string_view name) {
     return host.size() >= name.size() && are_same_letters(host.substr(0, name.size()), name) &&
            is_port(host.substr(name.size()));

@@ -13,7 +13,7 @@ namespace triton::program {
 /// any port, or, when it is not empty, `served`: the address that is listened on, "127.0.0.2". A page of another origin
 /// that has its name resolved to 127.0.0.1 still sends its own name. An empty one, which no browser sends, is good.
 bool is_own_host(std::string_view host, std::string_view served);
-/// The same of an Origin field: empty, or such a host by http. "null" and what else there is are not.
+/// Whether an Origin field is empty or names such a host by http. "null" and everything else do not count.
 bool is_own_origin(std::string_view origin, std::string_view served);
 
 /// One "key=value" of a query, without escapes; the value of "full" is empty.
@@ -31,7 +31,7 @@ std::string const* value_of(std::vector<Parameter> const& parameters, std::strin
 /// "true", "false", "1", "0" or nothing, which is true; none: false. Errors: invalid.
 Result<bool> flag_of(std::vector<Parameter> const& parameters, std::string_view key);
 
-/// Of others' text what cannot do harm wherever it is shown: printable ASCII, at most 200 bytes; the rest becomes '?'.
+/// Makes somebody else's text harmless wherever it is shown: printable ASCII, at most 200 bytes; the rest becomes '?'.
 std::string harmless_text(std::string_view text);
 
 }  // namespace triton::program

@@ -10,7 +10,7 @@ struct EndpointRow {
     Endpoint endpoint;
     std::string_view name;
     std::string_view path;   // ends in a slash: what follows is a uuid
-    bool is_urgent = false;  // cheap: answered at once, whoever else waits
+    bool is_urgent = false;  // cheap: answered at once, even if others wait
 };
 constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::page, "page", "/"},
@@ -19,7 +19,7 @@ constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::data, "data", "/data"},
     {Endpoint::machines, "vms", "/vms"},
     {Endpoint::machine, "vm", "/vms/", true},
-    {Endpoint::events, "events", "/events", true},  // only its beginning
+    {Endpoint::events, "events", "/events", true},  // only the beginning of its answer
     {Endpoint::metrics, "metrics", "/metrics"},
     {Endpoint::history, "history", "/history"},
     {Endpoint::usage, "usage", "/usage"},

@@ -33,7 +33,7 @@ namespace {
 constexpr Duration end_limit = std::chrono::seconds(5);  // for answers that are under way
 constexpr std::uint64_t sequence_reach = 200'000;        // how far before its mark the next one is reserved
 
-/// The right to be the vminfod of a host, until it goes: two would use the same sequence numbers.
+/// Makes us the only vminfod of a host until the descriptor is closed: two would use the same sequence numbers.
 Result<UniqueFd> be_the_only_one(std::string const& directory) {
     (void)TRY(files::make_directories(directory));
     std::string const path = directory + "/lock";
@@ -44,7 +44,7 @@ Result<UniqueFd> be_the_only_one(std::string const& directory) {
     return file;
 }
 
-/// What the service asks of the daemon, from those who know it.
+/// Answers what the service asks of the daemon, through its parts.
 class HostDaemon final : public Daemon {
 public:
     explicit HostDaemon(observe::Observer& observer) : observer_(observer) {}
@@ -62,15 +62,15 @@ private:
     observe::Observer& observer_;
 };
 
-/// A listener is a descriptor, and so is a launcher that is followed.
+/// Raises the limit of descriptors: a listener is one, and so is a launcher that is followed.
 void allow_all_descriptors() {
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
     files.rlim_cur = files.rlim_max;
-    (void)::setrlimit(RLIMIT_NOFILE, &files);  // with less of them connections give way earlier
+    (void)::setrlimit(RLIMIT_NOFILE, &files);  // if this fails, connections give way earlier
 }
 
-/// The parts of the daemon and how they hang together.
+/// The parts of the daemon and their connections.
 class Program {
 public:
     Program(DaemonOptions const& options, InfoConfiguration const& configuration, log::Log& log,
@@ -109,7 +109,7 @@ public:
         observer->start([this] { open_doors(); });
         loop_.run();
         if (!result_) return std::move(result_);
-        // Threads may hang in system calls of others for as long as those like: nobody waits for them.
+        // Threads may hang in system calls as long as others decide: nobody waits for them.
         observer->abandon();
         log_.drain(std::chrono::seconds(1));
         ::_exit(0);
@@ -135,7 +135,7 @@ private:
         });
     }
 
-    /// After a failure the next event tries again: there is time for very many of them.
+    /// Ends a reservation. After a failure the next event tries again: there is time for very many of them.
     void end_reserving(std::uint64_t next, Result<> const& kept) {
         is_reserving_ = false;
         if (kept) {
@@ -145,7 +145,7 @@ private:
         }
     }
 
-    /// All machines are known.
+    /// Called when all machines are known.
     void open_doors() {
         for (Listener& listener : listeners_.open) {
             if (auto listening = service_->listen(std::move(listener.socket), listener.entrance); !listening) {

@@ -46,11 +46,11 @@ constexpr std::string_view lines_type = "application/x-ndjson";
 constexpr std::string_view events_type = "text/event-stream";
 constexpr std::string_view page_type = "text/html; charset=utf-8";
 constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
-constexpr std::size_t machines_in_step = 128;  // that are looked at in one
-constexpr milliseconds time_of_step{5};        // conditions may be dear
+constexpr std::size_t machines_in_step = 128;  // looked at in one step
+constexpr milliseconds time_of_step{5};        // conditions may be expensive
 constexpr std::size_t lines_in_step = 256;     // of the history
 constexpr long most_histories = 16;            // that go out at once by TCP
-constexpr std::size_t most_fresh = 256;        // that wait for a fresh look
+constexpr std::size_t most_fresh = 256;        // waiting for a fresh look
 
 Text shared(std::string_view text) { return std::make_shared<std::string const>(text); }
 
@@ -68,7 +68,7 @@ HttpResponse failed(Error const& error) {
     return response;
 }
 
-/// What this process takes of memory. Source: proc(5), /proc/[pid]/statm.
+/// The memory of this process. Source: proc(5), /proc/[pid]/statm.
 std::uint64_t resident_bytes() {
     unsigned long pages = 0;
     std::FILE* const file = std::fopen("/proc/self/statm", "re");
@@ -93,7 +93,7 @@ public:
               EventStreams::Settings{settings_.now, settings_.heartbeat, settings_.snapshot_limit}, around_.loop,
               around_.cache, around_.feed)) {}
 
-    /// Comes after the constructor, because the servers share this object.
+    /// Not part of the constructor, because the servers share this object.
     Result<> open() {
         for (Door& door : doors_) {
             net::HttpServer::Surroundings needs{
@@ -114,7 +114,7 @@ public:
         }
         return {};
     }
-    /// Breaks the circle: the servers share this object, and it owns them.
+    /// Breaks the circle between the servers, which share this object, and this object, which owns them.
     void close() {
         for (Door& door : doors_) {
             if (door.server) door.server->stop([] {});
@@ -138,7 +138,7 @@ public:
     }
 
 private:
-    /// Where somebody comes in, with the limits that only those share who come in there.
+    /// One entrance, with the limits that only its own clients share.
     struct Door {
         Entrance entrance;
         net::HttpFigures figures = {};
@@ -152,7 +152,7 @@ private:
         http.limits.body_bytes = 4096;                      // nobody needs any
         http.limits.answers_of_peer = http.limits.answers;  // by TCP any user has as many addresses as he likes
         http.unknown_path = "Unsupported URL Path";
-        // No page of another origin gets to see an answer, not even as a script or an image.
+        // Pages of other origins must not see an answer, not even as a script or an image.
         http.fields = "\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
         return http;
     }
@@ -162,7 +162,7 @@ private:
         return sees_all ? View::full : View::open;
     }
 
-    /// Refuses what a page of somebody else's server sends: it may reach the TCP port through a browser on this host.
+    /// Refuses pages of other servers, which may reach the TCP port through a browser on this host.
     [[nodiscard]] std::optional<HttpResponse> refusal_of(Door const& door, HttpRequest const& request) const {
         if (door.entrance == Entrance::unix_socket) return std::nullopt;
         if (!is_own_host(request.host, settings_.served_host)) return net::text_response(403, "Host is not localhost");
@@ -268,7 +268,8 @@ private:
     /// Returns what is shown of a machine; null: nothing.
     using Show = std::function<Text(DocumentPtr const& document)>;
 
-    /// Its steps take turns with those of the other entrance: of one, any user has as many addresses as he likes.
+    /// Streams all machines. Its steps take turns with those of the other entrance, not by peer, since any user has as
+    /// many addresses as he likes.
     HttpResponse stream_of(Door const& door, Show show) {
         HttpResponse response;
         response.type = json_type;
@@ -279,10 +280,10 @@ private:
         return response;
     }
 
-    /// A JSON array. It is made step by step from what the cache has just then, so that nothing but one step is held
-    /// for a peer that does not read: each machine is as it was at some time between question and answer.
+    /// Sends a JSON array, made step by step from what the cache has at that time: so only one step is kept in memory
+    /// for a peer that does not read. Each machine is shown as it was at some time between question and answer.
     Task<> send_machines(HttpStream& out, Show const& show, std::string const& peer) {
-        std::string last;  // machine that was looked at
+        std::string last;  // the last machine looked at
         bool is_first = true;
         for (bool goes_on = true; goes_on;) {
             std::vector<Text> pieces;
@@ -295,7 +296,7 @@ private:
         }
     }
 
-    /// Returns whether there are more.
+    /// Returns whether there are more machines.
     bool add_machines(std::vector<Text>& pieces, Show const& show, std::string& last, bool& is_first) const {
         auto const& all = around_.cache.all();
         auto next = last.empty() ? all.begin() : all.upper_bound(last);
@@ -357,7 +358,7 @@ private:
         return shared_response(net::content_type(format), recent(made, [&] { return metrics_text(facts(), format); }));
     }
 
-    /// A text that many ask for and that costs something to make.
+    /// A text that many ask for and that is expensive to make.
     struct Made {
         Text text = {};
         TimePoint at = {};
@@ -411,7 +412,7 @@ private:
             if (!uuid) co_return failed(uuid.error());
             which = *uuid;
         }
-        // Each answer has a text of its own, for as long as its reader likes.
+        // Each answer keeps a text of its own for as long as its reader likes.
         auto place = histories_;
         if (view_of(door) != View::full && histories_.use_count() > most_histories) {
             HttpResponse busy = net::text_response(503, "too many read the history");
@@ -449,7 +450,7 @@ private:
     ServiceSettings settings_;
     Surroundings around_;
     net::HttpRouter router_;
-    std::shared_ptr<void const> histories_ = std::make_shared<char>();  // has an owner for each answer that goes out
+    std::shared_ptr<void const> histories_ = std::make_shared<char>();  // shared by each answer that is being sent
     Text page_;
     std::string page_fields_;
     Text pong_ = shared(R"({"ping":"pong"})");
@@ -461,7 +462,7 @@ private:
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests_;
     std::map<std::pair<bool, bool>, Made> made_status_;  // full; with names
     std::map<net::MetricsFormat, Made> made_metrics_;
-    std::size_t fresh_ = 0;  // who wait for a fresh look
+    std::size_t fresh_ = 0;  // how many wait for a fresh look
     std::array<Door, entrance_count> doors_{{{Entrance::unix_socket}, {Entrance::tcp}}};
 };
 

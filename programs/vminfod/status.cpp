@@ -16,7 +16,7 @@ using machine::time_text;
 
 constexpr std::int64_t second = 1'000'000;
 
-/// "3s", "2m", "7h", "4d": how long ago something was, as people say it.
+/// How long ago something was, in short: "3s", "2m", "7h", "4d".
 std::string age_text(std::int64_t microseconds) {
     std::int64_t const seconds = microseconds > 0 ? microseconds / second : 0;
     if (seconds < 120) return std::to_string(seconds) + "s";
@@ -25,7 +25,7 @@ std::string age_text(std::int64_t microseconds) {
     return std::to_string(seconds / 86400) + "d";
 }
 
-/// "54632.55s (15.18h)"
+/// Writes "54632.55s (15.18h)".
 std::string uptime_text(std::int64_t microseconds) {
     double const seconds = static_cast<double>(microseconds) / static_cast<double>(second);
     std::array<char, 64> text{};
@@ -33,7 +33,7 @@ std::string uptime_text(std::int64_t microseconds) {
     return {text.data(), static_cast<std::size_t>(size)};
 }
 
-/// "5c2f...: stored, unit", "all machines"
+/// Describes a job: "5c2f...: stored, unit", "all machines".
 std::string text_of(info::Job const& job) {
     return job.machine ? *job.machine + ": " + job.parts.text() : "all machines";
 }
@@ -135,7 +135,7 @@ void add_daemon(MetricsWriter& out, DaemonFacts const& daemon) {
         out.sample(static_cast<double>(source.losses), {{"source", source.name}});
 }
 
-/// A figure of each entrance's server.
+/// One figure of each entrance's server.
 struct HttpRow {
     std::string_view name;
     Type type;

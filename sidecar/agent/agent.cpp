@@ -32,12 +32,12 @@ constexpr Duration grace = std::chrono::seconds(5);
 constexpr Duration grace_of_restart = std::chrono::seconds(2);
 constexpr std::size_t probe_connections = 64;
 constexpr int exit_to_be_started_again = 3;
-/// Peers and servers have a say in what a line holds. Whole lines fit into a pipe at once.
+/// Peers and servers influence what a line holds. Lines of this length fit into a pipe at once.
 constexpr std::size_t longest_log_text = 512;
-/// Files being hashed, probes under way, and what else is not a connection of a peer.
+/// Descriptors that are not connections of peers: files being hashed, probes under way and others.
 constexpr rlim_t own_descriptors = 768;
 
-/// A connection is a descriptor: as many as we may have, and no more connections than that.
+/// Raises the limit of descriptors as far as possible, and allows no more connections than fit into it.
 void fit_to_descriptors(net::HttpLimits& limits) {
     rlimit files{};
     if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
@@ -52,7 +52,7 @@ void fit_to_descriptors(net::HttpLimits& limits) {
     limits.answers_of_peer = std::max(limits.answers / 2, std::min<std::size_t>(limits.answers, 16));
 }
 
-/// Who probes needs little, and gets it whatever the others do.
+/// The settings for probes: they need little, and get it whatever other peers do.
 net::HttpSettings probe_settings(net::HttpSettings const& settings) {
     net::HttpSettings result;
     result.limits = settings.limits;
@@ -90,7 +90,7 @@ public:
         fit_to_descriptors(options_.server.limits);
         log_flusher_ = TRY(net::LogFlusher::create(io_, log_));
         TRY(open_output());
-        watch_files();  // before they are read, so that no change falls between the two
+        watch_files();  // before they are read, so that no change in between is missed
         TRY(load_certificates());
         auto sockets = TRY(open_sockets());
         auto probe_sockets = TRY(open_probe_sockets());
@@ -117,7 +117,7 @@ public:
             TRY(listen(*server_, std::move(socket), "listening", "serving on "));
         for (UniqueFd& socket : probe_sockets)
             TRY(listen(*probe_server_, std::move(socket), "probe-listening", "serving probes on "));
-        // The launcher lets nobody probe for it but the agent that it has started.
+        // The launcher lets only the agent that it has started probe for it.
         if (has_broker_) probes_.emplace(io_, control_, "triton-launch-agent/" + agent_version());
         if (syslog_) syslog_->start();
         TRY(start_reporter());
@@ -170,7 +170,7 @@ private:
         return {};
     }
 
-    /// What can never report still serves and probes.
+    /// An agent that cannot report still serves and probes.
     Result<> start_reporter() {
         if (!options_.has_kubernetes) return {};
         auto reporter = kubernetes::KubernetesReporter::start(io_, options_.kubernetes, control_, log_);
@@ -185,8 +185,8 @@ private:
         return {};
     }
 
-    /// Once for each version of the launcher: the next one knows nothing of it. That there is another is seen by the
-    /// end of a stream.
+    /// Tells each version of the launcher once, since the next one knows nothing of it. The end of a stream shows that
+    /// there is a next one.
     void tell_launcher(std::string const& why) {
         json::Writer out;
         out.open('{').key("reporter").open('{').member("state", "failing").member("detail", why).close('}').close('}');
@@ -221,7 +221,7 @@ private:
             token_watch_ = watched({options_.ui_token_file}, "SIGHUP", [this] { reload_token(); });
     }
 
-    /// Null: inotify is used up on this machine. It serves all the same.
+    /// Returns null when inotify is used up on this machine; the agent serves all the same.
     std::unique_ptr<net::FileWatch> watched(std::vector<std::string> paths, std::string const& instead,
                                             std::function<void()> changed) {
         auto watch = net::FileWatch::create(io_, std::move(paths), std::move(changed));
@@ -243,7 +243,7 @@ private:
         }
     }
 
-    /// Tells of it. The result is for those who asked.
+    /// Loads new certificates and logs the outcome. The result is for callers that asked for it.
     Result<bool> reload_certificates() {
         auto result = certificates_->reload(std::time(nullptr));
         if (!result && has_landlock_ && std::ranges::any_of(certificate_paths(), is_out_of_reach)) {
@@ -261,8 +261,8 @@ private:
         return result;
     }
 
-    /// Files are somewhere else now. The next one of us can look there, if there is somebody who starts it on these
-    /// sockets; it serves nobody before it has read them.
+    /// Files have moved to where the sandbox does not allow us to read. The next agent can read them, if somebody
+    /// starts it on these sockets; it serves nobody before that.
     std::unexpected<Error> out_of_reach(std::string_view event, std::string_view what_leads) {
         std::string text(what_leads);
         text += " where the sandbox of a running agent cannot read: ";
@@ -282,7 +282,7 @@ private:
         if (!options_.ui_token_file.empty()) followed.push_back(options_.ui_token_file);
         if (handed_.syslog) followed.push_back(options_.syslog_authority);
         rules.read_only = net::readable_for(followed);
-        // The whole of it: a new token comes in a new directory there.
+        // The whole directory is readable, because a new token comes in a new directory inside it.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
         rules.may_connect_by_path = !options_.control_socket.empty();
@@ -358,21 +358,21 @@ private:
             {{"landlock", sandbox.has_landlock ? "yes" : "no"}, {"seccomp", sandbox.has_seccomp ? "yes" : "no"}});
     }
 
-    /// For good: over its upgrades the launcher keeps the other end.
+    /// Ends for good: in an upgrade the launcher would keep the other end.
     void launcher_ended() {
         log_.write(log::LogLevel::error, "launcher-ended", "the launcher has ended; ending too");
         exit_code_ = 1;
         stop();
     }
 
-    /// Somebody who may has asked for it.
+    /// Somebody with the right to do so has asked for a restart.
     void restart() {
         log_.write(log::LogLevel::info, "restart-requested", "ending, to be started again");
         if (!syslog_) return stop(grace_of_restart);
         syslog_->finish([this] { stop(grace_of_restart); });
     }
 
-    /// When all answers are written, and at the latest after so long.
+    /// Stops when all answers are written, at the latest after `within`.
     void stop(Duration within = grace) {
         grace_.call_at(std::chrono::steady_clock::now() + within, [this] { io_.stop(); });
         if (ui_) ui_->stop();
@@ -388,7 +388,7 @@ private:
         }
     }
 
-    /// Reporter and syslog first: what they have to say is short, and connections get their answers meanwhile.
+    /// Stops reporter and syslog first: they have little left to send, and connections get their answers meanwhile.
     void begin_stop() {
         if (std::exchange(is_stopping_, true)) return io_.stop();
         TimePoint const limit = std::chrono::steady_clock::now() + grace;
@@ -443,14 +443,14 @@ private:
     bool is_launcher_told_ = false;
     bool is_stopping_ = false;
     bool has_landlock_ = false;
-    bool keeps_sockets_ = false;  // whoever has started us does
+    bool keeps_sockets_ = false;  // our parent does
     int exit_code_ = 0;
 };
 
 }  // namespace
 
 Result<int> run_agent(AgentOptions options, HandedOver handed, char const* const* environment) {
-    // One heap for all threads: those that hash allocate next to nothing, and each heap of its own is 132 kB.
+    // One heap for all threads: hashing threads allocate next to nothing, and each further heap takes 132 kB.
     (void)::mallopt(M_ARENA_MAX, 1);
     net::initialize_openssl();
     // Never destroyed: see the header.

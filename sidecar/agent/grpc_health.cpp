@@ -13,13 +13,13 @@ namespace triton::agent {
 
 namespace {
 
-constexpr std::size_t prefix_bytes = 5;  // a flag for compression, and the length of the message
+constexpr std::size_t prefix_bytes = 5;  // a flag for compression and the length of the message
 constexpr std::size_t most_message_bytes = 64;
 constexpr std::size_t most_text_bytes = 200;
 constexpr std::size_t most_field_bytes = 16384;  // of a header or trailer, unpacked; RFC 9113, 6.5.2
-constexpr std::size_t bytes_beside_field = 32;   // that count, too
+constexpr std::size_t bytes_beside_field = 32;   // counted as well
 
-/// message HealthCheckRequest { string service = 1; }
+/// Encodes message HealthCheckRequest { string service = 1; }.
 std::string request_of(std::string_view service) {
     std::string message;
     if (!service.empty()) {
@@ -36,7 +36,7 @@ std::string request_of(std::string_view service) {
     return framed + message;
 }
 
-/// A varint of protocol buffers, removed from the text.
+/// Takes a varint of protocol buffers off the text.
 std::optional<std::uint64_t> take_varint(std::string_view& text) {
     std::uint64_t value = 0;
     for (unsigned shift = 0; shift < 64 && !text.empty(); shift += 7) {
@@ -48,7 +48,8 @@ std::optional<std::uint64_t> take_varint(std::string_view& text) {
     return std::nullopt;
 }
 
-/// message HealthCheckResponse { ServingStatus status = 1; }; what it does not say is UNKNOWN. nullopt: it is none.
+/// Decodes message HealthCheckResponse { ServingStatus status = 1; }; a missing status means UNKNOWN. nullopt: this is
+/// not such a message.
 std::optional<std::uint64_t> status_of(std::string_view framed) {
     if (framed.size() < prefix_bytes || framed[0] != '\0') return std::nullopt;
     std::size_t length = 0;
@@ -59,7 +60,7 @@ std::optional<std::uint64_t> status_of(std::string_view framed) {
     std::uint64_t status = 0;
     while (!message.empty()) {
         auto const key = take_varint(message);
-        if (key != 8U) return std::nullopt;  // field 1, a varint: the only one that there is
+        if (key != 8U) return std::nullopt;  // field 1, a varint, is the only one
         auto const value = take_varint(message);
         if (!value) return std::nullopt;
         status = *value;
@@ -112,7 +113,7 @@ public:
             if (size <= 0) break;
             out.append(reinterpret_cast<char const*>(bytes), static_cast<std::size_t>(size));
         }
-        // To what breaks the rules it only says goodbye.
+        // If the server breaks the rules, nghttp2 only says goodbye.
         if (!is_over_ && nghttp2_session_want_read(session_.get()) == 0) fail(NGHTTP2_ERR_PROTO);
         return out;
     }
@@ -148,7 +149,7 @@ private:
     };
 
     void submit(std::string const& authority, std::string const& user_agent) {
-        // No server push, a small window, and a word to the server about how long fields may be.
+        // No server push, a small window, and a limit for the length of fields.
         std::array<nghttp2_settings_entry, 3> const settings{
             {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
              {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 16384},
@@ -169,7 +170,7 @@ private:
         if (submitted < 0) fail(submitted);
     }
 
-    /// Copied by nghttp2.
+    /// nghttp2 copies these.
     static nghttp2_nv field(std::string_view name, std::string_view value) {
         auto const bytes = [](std::string_view text) {
             return const_cast<std::uint8_t*>(reinterpret_cast<std::uint8_t const*>(text.data()));
@@ -216,7 +217,8 @@ private:
         return of(user).count(key, text) ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
     }
 
-    /// One byte of an answer may mean 4 kB that nghttp2 looks through: 64 KiB would cost a tenth of a second.
+    /// Counts a field. One byte of an answer may stand for 4 kB that nghttp2 looks through: 64 KiB would cost a tenth
+    /// of a second.
     bool count(std::string_view name, std::string_view value) {
         field_bytes_ += name.size() + value.size() + bytes_beside_field;
         if (field_bytes_ <= 2 * most_field_bytes) return true;

@@ -18,7 +18,7 @@ namespace {
 constexpr int first_fd = 3;
 constexpr int most_fds = 1000;
 
-/// -1: not set, or no number.
+/// The number in a variable; -1 when it is not set or not a number.
 int number_of(char const* name) {
     std::string_view const text = std::getenv(name) ? std::getenv(name) : "";
     int number = -1;

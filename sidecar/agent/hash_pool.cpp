@@ -60,7 +60,7 @@ struct HashPool::Job {
         return {};
     }
 
-    /// One piece. Returns whether the file has more.
+    /// Reads one piece. Returns whether the file has more.
     Result<bool> read(std::vector<char>& buffer) {
         ssize_t size = 0;
         do {
@@ -87,7 +87,7 @@ struct HashPool::Job {
 };
 
 HashPool::HashPool(std::size_t threads) {
-    // Once they all run: whoever has made them may take the right to change priorities away.
+    // Returns when all threads run: the caller may take the right to change priorities away afterwards.
     std::latch started(static_cast<std::ptrdiff_t>(threads));
     for (std::size_t i = 0; i < threads; ++i) {
         threads_.emplace_back([this, &started] {
@@ -105,7 +105,7 @@ HashPool::~HashPool() {
         is_stopping_ = true;
     }
     changed_.notify_all();
-    threads_.clear();  // joins
+    threads_.clear();  // waits for them
 }
 
 void HashPool::add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted) {
@@ -133,7 +133,7 @@ void HashPool::run() {
     while (auto job = next()) {
         if (work_on(*job)) continue;
         std::lock_guard const lock(mutex_);
-        jobs_.push_back(std::move(job));  // nobody to notify: we look at once
+        jobs_.push_back(std::move(job));  // nobody to notify, since we look at once
     }
 }
 
@@ -149,7 +149,7 @@ bool HashPool::work_on(Job& job) {
             return true;
         }
     }
-    std::vector<char> buffer(piece_size);  // for the slice: an idle agent has none
+    std::vector<char> buffer(piece_size);  // only during a slice, so that an idle agent has none
     for (std::size_t i = 0; i < pieces_in_slice; ++i) {
         if (job.is_wanted && !job.is_wanted->load(std::memory_order_relaxed)) {
             job.done(fail(ErrorKind::refused, "hash the file", "nobody waits for it any longer"));

@@ -9,7 +9,7 @@ namespace triton::agent {
 
 namespace {
 
-// Of one pattern, with all that matching finds out about it (RE2::Options::max_mem).
+// The memory of one pattern, with everything that matching adds (RE2::Options::max_mem).
 constexpr std::int64_t most_memory = 1 << 20;
 
 re2::StringPiece piece(std::string_view text) { return {text.data(), text.size()}; }

@@ -11,7 +11,7 @@ using Type = Writer::Type;
 
 std::string number_text(SupervisedProcess const& process) { return std::to_string(process.number); }
 
-/// One family with a sample for each process for which `value` has something.
+/// Writes one family with a sample for each process for which `value` returns something.
 template <class Value>
 void per_process(Writer& writer, SupervisionStatus const& status, std::string_view name, Type type,
                  std::string_view help, Value const& value) {
@@ -77,12 +77,12 @@ void add_processes(Writer& writer, SupervisionStatus const& status, double now) 
                 [](Process process) -> Value { return process.cpu_seconds; });
 }
 
-/// "2", or "web:2" where there are several programs.
+/// Returns "2", or "web:2" where there are several programs.
 std::string legacy_process(SupervisedProgram const& program, SupervisedProcess const& process) {
     return program.name.empty() ? number_text(process) : program.name + ":" + number_text(process);
 }
 
-/// A version that is only desired has a sample in the other family too, and the other way round.
+/// Each version has a sample in both families, even if it is only desired or only running.
 void add_legacy_versions(Writer& writer, SupervisionStatus const& status) {
     struct Use {
         bool is_running = false;
@@ -104,7 +104,7 @@ void add_legacy_versions(Writer& writer, SupervisionStatus const& status) {
         writer.sample(use.is_desired ? 1 : 0, {{"version", version}});
 }
 
-/// What the shipped monitor would tell: it has no program of its own.
+/// Writes what the shipped monitor would report: it has no programs of its own.
 void add_legacy(Writer& writer, SupervisionStatus status, double now) {
     std::erase_if(status.programs, [](SupervisedProgram const& program) { return program.is_internal; });
     writer.family("fdbkubernetesmonitor_restart_count", Type::legacy_counter, "Starts so far, the first included.");

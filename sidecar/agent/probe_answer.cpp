@@ -13,7 +13,7 @@ std::unexpected<Error> no_http(std::string_view why) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// "HTTP/1.1 200 OK"
+/// Parses "HTTP/1.1 200 OK".
 Result<unsigned> parse_status_line(std::string_view line) {
     constexpr std::string_view protocol = "HTTP/1.";
     if (!line.starts_with(protocol) || line.size() == protocol.size() || !is_digit(line[protocol.size()]))
@@ -28,7 +28,7 @@ Result<unsigned> parse_status_line(std::string_view line) {
 }
 
 bool is_field(std::string_view line) {
-    if (line[0] == ' ' || line[0] == '\t') return true;  // goes on with the one before
+    if (line[0] == ' ' || line[0] == '\t') return true;  // continues the line before
     std::size_t const colon = line.find(':');
     return colon != line.npos && colon > 0;
 }

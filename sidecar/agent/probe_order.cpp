@@ -9,7 +9,7 @@ namespace triton::agent {
 
 namespace {
 
-// A launcher that says nothing of the kind, or nonsense, gets these.
+// These values are used when the launcher gives none, or nonsense.
 constexpr double shortest_seconds = 0.001;
 constexpr double longest_seconds = 24 * 3600;
 

@@ -26,7 +26,7 @@ constexpr std::size_t most_answer_bytes = 64 * 1024;
 constexpr std::size_t read_size = 2048;
 constexpr Duration report_limit = std::chrono::seconds(5);
 
-/// Why it failed; nullopt: it did not.
+/// Why a probe failed; nullopt: it did not.
 using Problem = std::optional<std::string>;
 
 std::string lower_case_first(std::string text) {
@@ -36,14 +36,14 @@ std::string lower_case_first(std::string text) {
 
 std::string not_connected(Error const& why) { return lower_case_first(why.reason); }
 
-/// Once there was a connection.
+/// Why there was no answer over an existing connection.
 std::string not_answered(Error const& why) {
     if (why.kind == ErrorKind::unavailable) return "the connection ended without an answer";
     if (why.kind == ErrorKind::corrupt) return "TLS: " + why.reason;
     return lower_case_first(why.reason);
 }
 
-/// In the order in which they are tried. A name that means both families is up when one of them is.
+/// The addresses in the order in which they are tried. A name that means both families is up when one of them is.
 std::vector<net::Address> addresses_of(std::string_view host) {
     if (host == "localhost") return {net::loopback_v4(), net::loopback_v6()};
     auto const address = net::parse_address(host);
@@ -87,7 +87,7 @@ private:
         ProbeOrder order;
         TimePoint deadline;
         net::Transport* transport = nullptr;  // while it is under way
-        std::optional<LinePattern> pattern;   // of kind log
+        std::optional<LinePattern> pattern;   // only for kind log
         bool is_wanted = true;
 
         void forget() {
@@ -145,7 +145,7 @@ private:
     }
 
     static Task<> run(std::shared_ptr<State> self, ProbePointer probe) {
-        struct Place {  // given back however this ends
+        struct Place {  // given back whatever the outcome
             State& state;
             ~Place() { --state.running_; }
         };
@@ -164,7 +164,7 @@ private:
         auto const target = target_of(probe.order);
         if (!target) co_return answer(probe, target.error().text());
         auto const transport = net::Transport::to_connect(loop_);
-        struct Link {  // it can be closed from elsewhere as long as it lives
+        struct Link {  // while it exists, others can close the connection
             Probe& probe;
             ~Link() { probe.transport = nullptr; }
         };
@@ -181,7 +181,8 @@ private:
         if (target->is_tls) co_await transport->end_writing();
     }
 
-    /// Of two addresses the first one's problem is told: the other family may be missing altogether.
+    /// Connects to the first address that works. If none does, the problem of the first is told: the other family may
+    /// not exist at all.
     static Task<Problem> connect(net::Transport& transport, config::ProbeTarget const& target, Probe const& probe) {
         Problem problem;
         for (net::Address const& address : addresses_of(target.host)) {
@@ -194,7 +195,7 @@ private:
     }
 
     Task<Problem> secure(net::Transport& transport) {
-        // Made when the first probe needs it, and most need none.
+        // It is made for the first probe that needs it; most probes do not.
         if (!tls_) {
             auto made = net::trusting_client_context();
             if (!made) co_return made.error().text();
@@ -209,7 +210,7 @@ private:
         auto const sent = co_await transport.send(question_of(target, probe.order));
         if (!sent) co_return answer(probe, not_answered(sent.error()));
         ProbeAnswer head;
-        std::string text;  // what is read and not taken
+        std::string text;  // read and not yet parsed
         for (std::size_t total = 0; !head.status();) {
             if (total >= most_answer_bytes) co_return answer(probe, "the answer's header is too long");
             std::size_t const before = text.size();
@@ -229,7 +230,7 @@ private:
         co_await drop_rest(transport, text.size());
     }
 
-    /// Of the fields that are always there the order may have its own.
+    /// The request. The order may have its own values for the usual fields.
     [[nodiscard]] std::string question_of(config::ProbeTarget const& target, ProbeOrder const& order) const {
         std::string question = "GET " + std::string(target.path) + " HTTP/1.1\r\n";
         std::array<std::pair<std::string, std::string>, 3> const usual{
@@ -263,7 +264,8 @@ private:
         answer(probe, health.problem());
     }
 
-    /// Whoever sends a body while we close would see a reset, and complain in his log at each probe.
+    /// Reads the rest of an answer. Otherwise a server that is still sending would see a reset, and log that at each
+    /// probe.
     static Task<> drop_rest(net::Transport& transport, std::size_t size) {
         std::array<char, 4096> dropped;
         for (std::size_t got = 1; got > 0 && size < most_answer_bytes; size += got)
@@ -279,7 +281,8 @@ private:
         if (!std::exchange(is_reporting_, true)) net::spawn(loop_, report(shared_from_this()));
     }
 
-    /// One after the other: however many end at once, the launcher is not flooded, and no verdict is lost to a limit.
+    /// Sends one verdict after the other: however many probes end at once, the launcher is not flooded, and no verdict
+    /// is lost to a limit.
     static Task<> report(std::shared_ptr<State> self) {
         struct Guard {
             State& state;
@@ -289,7 +292,7 @@ private:
         while (!self->verdicts_.empty()) {
             std::string verdict = std::move(self->verdicts_.front());
             self->verdicts_.pop_front();
-            // When it cannot be told the stream has ended as well, or the launcher's own limit for the probe passes.
+            // If this fails the stream has ended as well, or the launcher's own limit for the probe passes.
             (void)co_await self->control_.call("org.tritonlaunch.Launcher.ProbeResult", std::move(verdict), false,
                                                report_limit);
         }
@@ -299,10 +302,10 @@ private:
     sidecar::control::ControlClient& control_;
     std::string user_agent_;
     net::Certificates::Context tls_;
-    std::unordered_map<std::int64_t, ProbePointer> probes_;  // that the launcher waits for
-    std::deque<ProbePointer> waiting_;                       // for a place
+    std::unordered_map<std::int64_t, ProbePointer> probes_;  // those that the launcher waits for
+    std::deque<ProbePointer> waiting_;                       // those that wait for a place
     std::size_t running_ = 0;
-    std::deque<std::string> verdicts_;  // to be told
+    std::deque<std::string> verdicts_;  // those that are not sent yet
     bool is_reporting_ = false;
 };
 

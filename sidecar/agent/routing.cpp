@@ -14,8 +14,8 @@ struct EndpointRow {
     std::string_view name;
     std::string_view path;  // ends in a slash: what follows is the file's path
     HttpMethod method;
-    bool is_probe;              // for everybody, at once
-    std::string_view statuses;  // as docs/openapi.yaml has them; 405 beside them, for another method
+    bool is_probe;              // answered for everybody, at once
+    std::string_view statuses;  // those of docs/openapi.yaml; in addition 405, for another method
 };
 constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::ready, "ready", "/ready", HttpMethod::get, true, "200"},
@@ -59,7 +59,7 @@ std::string_view name_of(Endpoint endpoint) { return endpoints[static_cast<std::
 std::string_view statuses_of(Endpoint endpoint) { return endpoints[static_cast<std::size_t>(endpoint)].statuses; }
 
 bool may_answer(Endpoint endpoint, unsigned status) {
-    if (endpoint == Endpoint::none || status == 405) return true;  // what cannot be read has no endpoint
+    if (endpoint == Endpoint::none || status == 405) return true;  // a request that cannot be read has no endpoint
     return statuses_of(endpoint).find(std::to_string(status)) != std::string_view::npos;
 }
 

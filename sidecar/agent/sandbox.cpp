@@ -32,7 +32,8 @@ constexpr bool is_sanitized = false;
 #endif
 
 Result<> drop_capabilities() {
-    // Beyond the last one EINVAL ends it; EPERM: we never had the right to, hence nothing to drop.
+    // EINVAL ends the loop after the last capability. EPERM: we never had the right to drop any, so there is nothing to
+    // drop.
     for (int capability = 0; capability < 64; ++capability) {
         if (::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) != 0) break;
     }
@@ -46,7 +47,7 @@ Result<> drop_capabilities() {
     return {};
 }
 
-/// All that Landlock's first version knows, and what later ones add as far as this kernel has it.
+/// The rights of Landlock's first version, and those of later versions that this kernel has.
 std::uint64_t handled_rights(long abi) {
     std::uint64_t rights = (LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;
 #ifdef LANDLOCK_ACCESS_FS_REFER
@@ -68,7 +69,7 @@ constexpr std::uint64_t connect_tcp = 2;
 constexpr std::uint64_t abstract_sockets = 1;
 constexpr std::uint64_t signals = 2;
 
-/// What is handled and allowed by no rule is refused.
+/// Every right that is handled is refused unless a rule allows it.
 UniqueFd create_ruleset(SandboxRules const& rules, long abi) {
     RulesetAttributes attributes;
     std::size_t size = sizeof attributes.files;
@@ -84,7 +85,8 @@ UniqueFd create_ruleset(SandboxRules const& rules, long abi) {
     return UniqueFd{static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0))};
 }
 
-/// A directory with all below it, or a file: the one that is there now, not another that takes its name.
+/// Allows reading a file, or a directory with everything below it: the one that is there now, not another that takes
+/// its name.
 Result<> allow_reading(int ruleset, int path) {
     struct stat status{};
     if (::fstat(path, &status) != 0) {
@@ -124,7 +126,7 @@ Result<> restrict_files(SandboxRules const& rules, SandboxReport& report) {
     return {};
 }
 
-/// An argument of a call, by its number from 0, with only these bits looked at.
+/// A condition for the masked bits of an argument; arguments count from 0.
 scmp_arg_cmp masked(unsigned int argument, std::uint64_t mask, std::uint64_t value) {
     return {argument, SCMP_CMP_MASKED_EQ, mask, value};
 }
@@ -144,7 +146,7 @@ public:
         for (int const call : calls)
             note(::seccomp_rule_add(context_, SCMP_ACT_ALLOW, call, 0));
     }
-    /// When all of these hold.
+    /// Allows a call when all conditions hold.
     void allow_if(int call, std::initializer_list<scmp_arg_cmp> conditions) {
         note(::seccomp_rule_add_array(context_, SCMP_ACT_ALLOW, call, static_cast<unsigned int>(conditions.size()),
                                       std::data(conditions)));
@@ -166,7 +168,8 @@ private:
     int error_ = 0;
 };
 
-// Threads are there already: no clone. What OpenSSL, Asio and the C library call in the steady state and at the end.
+// All threads exist by now, so clone is not among them. These are the calls of OpenSSL, Asio and the C library in
+// normal operation and at the end.
 constexpr std::array always_allowed{SCMP_SYS(read),
                                     SCMP_SYS(write),
                                     SCMP_SYS(readv),
@@ -241,7 +244,7 @@ Result<> drop_rights(SandboxRules const& rules, SandboxReport& report) {
 bool is_out_of_reach(std::string const& path) {
     UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
     int const err = errno;
-    // Landlock has no say in access(2).
+    // Landlock does not affect access(2).
     return !opened && err == EACCES && ::faccessat(AT_FDCWD, path.c_str(), R_OK, 0) == 0;
 }
 
@@ -277,7 +280,7 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONREAD)});
     filter.allow_if(SCMP_SYS(tgkill), {equal(0, static_cast<std::uint64_t>(::getpid()))});  // abort(3)
     int const err = filter.load();
-    if (err == ENOSYS || err == EINVAL) {  // a kernel, or a sandbox that plays one, without it
+    if (err == ENOSYS || err == EINVAL) {  // this kernel, or a sandbox that acts as one, does not have it
         report.missing += report.missing.empty() ? "" : "; ";
         report.missing += "this kernel has no seccomp filters";
         return {};

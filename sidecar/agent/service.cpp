@@ -21,7 +21,7 @@ constexpr std::string_view json_type = "application/json";
 constexpr std::string_view text_type = "text/plain; charset=utf-8";
 constexpr Duration status_limit = std::chrono::seconds(3);
 constexpr Duration staging_limit = std::chrono::minutes(10);
-/// However often we are asked, PID 1 is asked no more often than this.
+/// PID 1 is asked at most this often, however often we are asked.
 constexpr Duration snapshot_age = std::chrono::milliseconds(250);
 constexpr std::size_t most_staging = 4;
 constexpr std::size_t hash_window = 8;     // of one request for many
@@ -46,7 +46,7 @@ HttpResponse json_reply(unsigned status, json::Writer const& body) {
     return make_reply(status, json_type, body.text() + "\n");
 }
 
-/// The answer to a request whose body is wrong.
+/// The answer to a request with a wrong body.
 HttpResponse refused(std::string_view why) {
     return json_reply(400, json::Writer{}.open('{').member("error", why).close('}'));
 }
@@ -57,23 +57,23 @@ HttpResponse failed(Error const& error) {
     return reply;
 }
 
-/// As the shipped program says it of a file.
+/// Reports a missing file in the words of the shipped program.
 HttpResponse not_found(std::string_view path) { return net::text_response(404, json::shown(path) + " not found"); }
 
 }  // namespace
 
 unsigned status_of(Error const& error) { return row_of(error.kind).http_status; }
 
-/// A file that is being hashed, for all who want to know.
+/// A file that is being hashed, for all requests that wait for it.
 struct Service::PendingHash {
     explicit PendingHash(net::Loop& loop) : done(loop), is_wanted(std::make_shared<std::atomic<bool>>(true)) {}
     net::Condition done;
     std::optional<Result<FileHash>> result;
     std::size_t wishes = 0;
-    std::shared_ptr<std::atomic<bool>> is_wanted;  // by anybody; read by the pool
+    std::shared_ptr<std::atomic<bool>> is_wanted;  // false when nobody waits; read by the pool
 };
 
-/// One who waits for that. When the last one gives up, nothing more is read.
+/// One request that waits for a hash. When the last one gives up, no more is read.
 struct Service::Wish {
     Wish(Service& of, std::shared_ptr<PendingHash> hash, std::string_view by)
         : service(of), pending(std::move(hash)), peer(by) {
@@ -142,7 +142,7 @@ Task<HttpResponse> Service::answer(HttpRequest const& request) {
     co_return net::text_response(404, "Path not found");
 }
 
-/// The shipped program says OK to everybody and does nothing. Ours does, so it asks who wants it.
+/// The shipped program answers OK to everybody and does nothing. Ours does restart, so it checks who asks.
 HttpResponse Service::restart(HttpRequest const& request) const {
     if (!request.has_accepted_certificate)
         return net::text_response(403, "a restart needs TLS and a client certificate");
@@ -160,7 +160,7 @@ Task<Result<Service::SharedSnapshot>> Service::snapshot() {
         co_return latest_;
     }
     if (latest_at_ != TimePoint{} && std::chrono::steady_clock::now() - latest_at_ < snapshot_age) co_return latest_;
-    struct Guard {  // also when an exception ends this
+    struct Guard {  // also runs when an exception is thrown
         Service& service;
         std::shared_ptr<net::Condition> waiting;
         ~Guard() {
@@ -176,7 +176,8 @@ Task<Result<Service::SharedSnapshot>> Service::snapshot() {
     co_return latest_;
 }
 
-/// A launcher that becomes another version ends its connections: what may be done twice is then asked once more.
+/// Calls the launcher. One that becomes another version ends its connections; a call that may be repeated is then made
+/// once more.
 Task<Result<std::vector<json::Node>>> Service::ask(std::string method, std::string parameters, bool more,
                                                    Duration limit) {
     auto replies = co_await around_.control.call(method, parameters, more, limit);
@@ -234,8 +235,9 @@ Task<HttpResponse> Service::status() {
     co_return json_reply(200, body.close('}'));
 }
 
-/// The agent may not write where it looks, and what it has read must not steer a writer: the launcher gets one word of
-/// five and copies what its own command line says. What has been copied is not copied again, so it can be asked twice.
+/// Has the launcher stage files. The agent may not write where it looks, and what it has read must not direct a writer:
+/// so the launcher gets one word of five and copies what its own command line says. Files that were copied are not
+/// copied again, so the call may be repeated.
 Task<Result<StagingReply>> Service::stage(std::string_view what) {
     if (!around_.control.has_launcher()) co_return fail(ErrorKind::unsupported, "copy", "there is no launcher");
     if (staging_ >= most_staging) co_return fail(ErrorKind::unavailable, "copy", "too many do already");
@@ -246,7 +248,7 @@ Task<Result<StagingReply>> Service::stage(std::string_view what) {
     co_return staging_reply(*replies);
 }
 
-/// As the shipped program says it.
+/// Answers in the words of the shipped program.
 Task<HttpResponse> Service::copy(std::string_view what) {
     auto const copied = co_await stage(what);
     if (!copied) co_return failed(copied.error());
@@ -277,7 +279,7 @@ HttpResponse Service::is_present(std::string const& path) const {
 Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& request) {
     using Pending = Result<std::shared_ptr<Wish>>;
     if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + json::shown(path))));
-    // A file whose rights have changed has another ctime, so nobody learns the hash of what cannot be read any more.
+    // A file whose rights have changed has another ctime: so nobody gets the hash of a file that may no longer be read.
     auto const status = around_.output->look_at_file(path);
     if (!status) return std::unexpected(Pending(std::unexpected(status.error())));
     if (auto known = cache_.find(FileKey::of(*status))) {
@@ -308,7 +310,7 @@ Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& r
 }
 
 void Service::hash_done(FileKey const& key, std::shared_ptr<PendingHash> const& pending, Result<FileHash> result) {
-    // Somebody else may have begun anew after all who had wanted this one had gone.
+    // A new hash may have begun under this key after all that waited for this one had gone.
     if (auto const found = pending_.find(key); found != pending_.end() && found->second == pending)
         pending_.erase(found);
     if (result) {
@@ -336,7 +338,7 @@ Task<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun, H
         if (begun) co_return std::move(*begun);
         if (!begun.error()) co_return std::unexpected(begun.error().error());
         auto result = co_await finish_hash(*begun.error(), request);
-        // Most likely it was replaced, and is whole under its name now.
+        // Most likely the file was replaced, and is complete under its name now.
         if (result || result.error().kind != ErrorKind::busy || attempt == most_hash_attempts) co_return result;
         begun = begin_hash(path, request);
     }
@@ -347,7 +349,7 @@ Task<HttpResponse> Service::check_hash(HttpRequest const& request) {
     Begun begun = begin_hash(path, request);
     auto const result = co_await hash(path, std::move(begun), request);
     if (!result) co_return result.error().kind == ErrorKind::not_found ? not_found(path) : failed(result.error());
-    co_return make_reply(200, text_type, result->sha256);  // shipped: without a newline
+    co_return make_reply(200, text_type, result->sha256);  // as shipped: without a newline
 }
 
 Task<HttpResponse> Service::hashes(HttpRequest const& request) {
@@ -357,7 +359,7 @@ Task<HttpResponse> Service::hashes(HttpRequest const& request) {
     body.open('{').key("files").open('[');
     std::deque<Begun> ahead;  // so that all threads of the pool have work
     for (std::size_t i = 0; i < paths->size() && !request.caller->has_gone(); ++i) {
-        // What is known costs time too; others have a turn between.
+        // Known hashes take time, too: others have a turn in between.
         if (i % files_in_turn == files_in_turn - 1) co_await turns_.take(std::string(request.peer));
         while (ahead.size() < hash_window && i + ahead.size() < paths->size())
             ahead.push_back(begin_hash((*paths)[i + ahead.size()], request));

@@ -64,7 +64,7 @@ SupervisedProgram program_of(Node const& node) {
     return program;
 }
 
-/// A program with many processes goes on in the next reply.
+/// Adds a program; one with many processes continues in the next reply.
 void add_program(std::vector<SupervisedProgram>& programs, SupervisedProgram program) {
     if (programs.empty() || programs.back().name != program.name) return programs.push_back(std::move(program));
     std::ranges::move(program.processes, std::back_inserter(programs.back().processes));

@@ -19,7 +19,7 @@ std::string trimmed(std::string_view text) {
     return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
 }
 
-/// Without a version file there is no such directory; only who substitutes by it needs to know.
+/// The directory of binaries. It is unknown without a version file, which matters only to those who substitute it.
 std::optional<std::string> binary_directory(SubstitutionOptions const& options) {
     auto const version = read_file(options.version_file, 4096);
     if (!version) return std::nullopt;
@@ -42,7 +42,7 @@ Result<std::string> substitutions_json(SubstitutionOptions const& options, char 
     json::Writer out(json::Spacing::blanks);
     out.open('{');
     for (sidecar::MonitorVariable const& variable : list) {
-        // As the shipped program: without such an address nothing that follows would be right.
+        // As in the shipped program: without such an address nothing that follows would be right.
         bool const is_address = variable.name == "FDB_PUBLIC_IP" || variable.name == "FDB_POD_IP";
         if (family && is_address && !variable.value) {
             return fail("--public-ip-family " + std::to_string(options.ip_family) + ": " + variable.name + " " +

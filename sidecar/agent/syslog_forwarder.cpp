@@ -39,14 +39,14 @@ constexpr Duration longest_pause = std::chrono::seconds(30);
 constexpr Duration between_losses = std::chrono::seconds(10);
 constexpr Duration time_to_finish = std::chrono::seconds(2);
 
-/// In the order in which they are tried.
+/// The addresses in the order in which they are tried.
 std::vector<net::Address> addresses_of(std::string_view host) {
     if (host == "localhost") return {net::loopback_v4(), net::loopback_v6()};
     auto const address = net::parse_address(host);
     return address ? std::vector{*address} : std::vector<net::Address>();
 }
 
-/// A connection, and whether its daemon has ended it: what it says means nothing in this protocol.
+/// A connection, and whether its daemon has ended it. What the daemon sends has no meaning in this protocol.
 struct Connection {
     std::unique_ptr<net::Transport> transport;
     bool has_ended = false;
@@ -59,7 +59,7 @@ struct Connection {
     }
 };
 
-/// Errors: what is wrong with TLS or with the certificate.
+/// Begins TLS. Errors: what is wrong with TLS or with the certificate.
 Task<Result<>> secure(net::Transport& transport, SSL_CTX* context, std::string const& host) {
     SSL* const tls = transport.prepare_tls(context);
     if (!tls || !net::expect_host(tls, host)) co_return fail("cannot check its certificate");
@@ -83,7 +83,7 @@ struct Target {
     std::uint64_t dropped = 0;
     bool is_waiting = false;  // for something to send
     bool is_pausing = false;  // before the next connection
-    bool is_failing = false;  // and that was told
+    bool is_failing = false;  // and this has been logged
 };
 
 }  // namespace
@@ -125,7 +125,7 @@ private:
 
     static Task<> read(std::shared_ptr<State> self) {
         while (!self->is_stopped_) {
-            bool const is_open = co_await self->messages_.wait_readable();  // GCC 12 makes bad code of it inside &&
+            bool const is_open = co_await self->messages_.wait_readable();  // inside && GCC 12 generates wrong code
             if (!is_open || !self->take_some()) break;                      // the launcher has ended
             co_await net::yield(self->loop_);
         }
@@ -348,7 +348,7 @@ private:
                    {{"address", std::string_view(target.address)}, {"messages", static_cast<std::int64_t>(count)}});
     }
 
-    /// Losses at most once in a while: each answer with some is a line in the launcher's log.
+    /// Answers the launcher. Losses are told only now and then, since each answer with some is a line in its log.
     void tell() {
         bool const with_lost = answers_.has_lost() && steady_clock::now() >= next_losses_;
         if (with_lost) next_losses_ = steady_clock::now() + between_losses;
@@ -403,7 +403,7 @@ SyslogForwarder::SyslogForwarder(std::shared_ptr<State> state) : state_(std::mov
 SyslogForwarder::~SyslogForwarder() { state_->stop(); }
 
 Result<std::unique_ptr<SyslogForwarder>> SyslogForwarder::create(net::Loop& loop, log::Log& log, Settings settings) {
-    // Of a family that this machine does not have there is none.
+    // Without this family on the machine, its socket stays empty.
     std::array<UniqueFd, 2> datagrams{
         {UniqueFd{::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP)},
          UniqueFd{::socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP)}}};

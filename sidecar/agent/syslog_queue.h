@@ -46,7 +46,7 @@ private:
     std::size_t bytes_ = 0;
 };
 
-/// What the launcher is told of messages that it need not wait for any more.
+/// Collects what the launcher is told about messages that it need not wait for any more.
 class SyslogAnswers {
 public:
     void begin(std::uint64_t number) { begun_ = number; }

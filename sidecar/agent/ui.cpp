@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view json_type = "application/json";
 constexpr Duration longest_wait = std::chrono::seconds(20);
 constexpr Duration call_limit = std::chrono::seconds(10);
-/// No page of another origin gets to see an answer, not even as a script or an image, and nobody keeps one.
+/// Pages of other origins must not see an answer, not even as a script or an image, and nobody may store one.
 constexpr std::string_view own_fields =
     "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
 
@@ -113,7 +113,7 @@ Task<HttpResponse> Ui::answer(Endpoint endpoint, HttpRequest const& request) {
     if (endpoint == Endpoint::ui_events) co_return co_await events(request);
     if (endpoint == Endpoint::ui_logs) co_return co_await logs(request);
     if (endpoint == Endpoint::ui_command) co_return co_await command(request);
-    co_return text(200, "OK");  // ui_session: whether this one may
+    co_return text(200, "OK");  // ui_session asks whether this client may
 }
 
 HttpResponse Ui::page() const {
@@ -132,7 +132,7 @@ HttpResponse Ui::configurations() {
     return with_fields(std::move(response));
 }
 
-/// Waits for one that is not known yet, for a while, so that nobody needs to ask often.
+/// Waits a while for an event that the client does not know yet, so that nobody needs to ask often.
 Task<HttpResponse> Ui::events(HttpRequest const& request) {
     auto const after = parse_ui_after(request.body);
     if (!after) co_return text(400, after.error());

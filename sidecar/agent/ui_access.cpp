@@ -30,7 +30,7 @@ bool is_address(std::string const& text) {
     return ::inet_pton(AF_INET, text.c_str(), address.data()) == 1;
 }
 
-/// A host without its port; empty when what follows the name is not one.
+/// A host without its port; empty when something else follows the name.
 std::string_view name_in(std::string_view host) {
     std::size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
     if (bracket == host.npos) return {};
@@ -81,7 +81,7 @@ bool UiAccess::replace_token(std::string token) {
 }
 
 std::optional<UiRefusal> UiAccess::refusal_of(Claim const& claim) const {
-    // Over TLS the browser has compared the name with our certificate.
+    // Over TLS the browser has checked the name against our certificate.
     if (!settings_.has_tls && !is_own_host(claim.host))
         return UiRefusal{403, "Host is not an address, localhost or a name of --ui-host"};
     if (!is_own_origin(claim.origin, claim.host)) return UiRefusal{403, "Origin is not this server"};
@@ -99,7 +99,8 @@ bool UiAccess::is_own_host(std::string_view host) const {
                                [&name](std::string const& own) { return are_same_letters(name, own); });
 }
 
-/// What no browser sends, a command line client, is not a page of somebody else's.
+/// Whether the request does not come from somebody else's page. Without Origin it does not come from a browser, but
+/// from a command line client.
 bool UiAccess::is_own_origin(std::string_view origin, std::string_view host) const {
     if (origin.empty()) return true;
     std::string_view const scheme = settings_.has_tls ? "https://" : "http://";
@@ -119,7 +120,7 @@ std::optional<UiRefusal> UiAccess::refusal_of_token(std::string_view authorizati
 
 UiAccess::Digest UiAccess::digest_of(std::string_view text) {
     Digest digest{};
-    // Without memory for it nobody gets in: an empty digest equals none of a text.
+    // Without memory nobody gets in: no text has a digest of zeros.
     if (::EVP_Digest(text.data(), text.size(), digest.data(), nullptr, ::EVP_sha256(), nullptr) != 1) digest.fill(0);
     return digest;
 }

@@ -46,7 +46,7 @@ public:
 
     /// Whether anybody may.
     [[nodiscard]] bool is_possible() const { return has_token_ || settings_.asks_for_certificates; }
-    /// From now on another one counts, and the one before no more. Only where there was one. False: it is the same.
+    /// Replaces the token, where there is one; the old one no longer counts. Returns false when it is the same.
     bool replace_token(std::string token);
     /// nullopt: this one may. The time that it takes does not depend on how much of the token is right.
     [[nodiscard]] std::optional<UiRefusal> refusal_of(Claim const& claim) const;

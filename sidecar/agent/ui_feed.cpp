@@ -10,13 +10,13 @@ namespace triton::agent {
 
 namespace {
 
-/// JSON of a member; "null" when there is none.
+/// The JSON of a member; "null" when it is missing.
 std::string json_of(json::Node const& object, std::string_view name) {
     json::Node const* const node = json::member(object, name);
     return node ? json::Writer{}.value(*node).text() : "null";
 }
 
-/// What a record says at least, of one that is too long to be kept.
+/// The essential members of a record that is too long to be kept.
 std::string shortened(json::Node const& record) {
     json::Writer out;
     out.open('{').key("time").raw(json_of(record, "time").substr(0, 64));
@@ -47,7 +47,7 @@ void UiEvents::add_text(std::string text) {
 }
 
 std::string UiEvents::text_after(std::uint64_t after) const {
-    std::uint64_t const first = last_ - kept_.size();  // the number before that of the oldest
+    std::uint64_t const first = last_ - kept_.size();  // one less than the number of the oldest
     bool const is_of_another = after > last_;
     std::uint64_t const from = is_of_another ? first : std::max(after, first);
     json::Writer out;
@@ -67,7 +67,7 @@ void UiConfigurations::add_active(json::Node const& reply) {
     auto const* const text = json::value_of<std::string>(reply, "configuration");
     if (!text) return;
     Active active{*text, json_of(reply, "accepted_at")};
-    // It is told again with each rejection, and by each version of the launcher.
+    // The same configuration is reported again with each rejection, and by each version of the launcher.
     if (!active_.empty() && active_.back().text == active.text && active_.back().accepted_at == active.accepted_at)
         return;
     bytes_ += active.text.size();

@@ -49,7 +49,7 @@ std::expected<json::Object, std::string> parse_members(std::string_view body,
     return *members;
 }
 
-/// Absent is null and good.
+/// Reads a number; a missing one is null and not an error.
 std::expected<std::optional<std::int64_t>, std::string> number_in(json::Object const& members, std::string_view name,
                                                                   std::int64_t least, std::int64_t most) {
     json::Node const* const node = json::member(members, name);
@@ -69,7 +69,7 @@ std::expected<std::string, std::string> text_in(json::Object const& members, std
     return *text;
 }
 
-/// Writes program and process. Returns them as words.
+/// Writes program and process into the call. Returns them as words.
 std::expected<std::string, std::string> write_selection(json::Object const& members, json::Writer& out) {
     auto const program = text_in(members, "program");
     if (!program) return Failure(program.error());

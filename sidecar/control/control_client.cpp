@@ -21,7 +21,7 @@ using net::Task;
 namespace {
 
 constexpr std::size_t most_replies = 4096;  // to one call
-constexpr std::size_t most_calls = 64;      // at once
+constexpr std::size_t most_calls = 64;      // at the same time
 constexpr Duration shortest_pause = std::chrono::milliseconds(10);
 constexpr Duration longest_pause = std::chrono::seconds(5);
 
@@ -49,7 +49,7 @@ int send_descriptor(int socket, int fd) {
     return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
 }
 
-/// Whether a socket brings nothing more, by now.
+/// Whether a socket has nothing more to read and has ended.
 bool has_ended(int socket) {
     char byte = 0;
     ssize_t const size = ::recv(socket, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
@@ -58,12 +58,13 @@ bool has_ended(int socket) {
 
 }  // namespace
 
-/// Lives until its last reply has come, even when whoever called has gone: the order of replies needs it.
+/// A call. It lives until its last reply has come, even if its caller has gone, because replies come in the order of
+/// the calls.
 struct ControlClient::Call {
     Call(net::Loop& loop, OnReply each) : done(loop), on_reply(std::move(each)) {}
 
-    net::Condition done;  // there is a result
-    OnReply on_reply;     // empty: they are kept
+    net::Condition done;  // notified when there is a result
+    OnReply on_reply;     // empty: the replies are kept
     std::vector<json::Node> replies;
     std::optional<Result<>> result;
 
@@ -83,8 +84,8 @@ struct ControlClient::Connection {
     explicit Connection(std::unique_ptr<net::Transport> by) : transport(std::move(by)) {}
 
     std::unique_ptr<net::Transport> transport;
-    std::deque<CallPointer> calls;  // in the order of the replies that are to come
-    std::string waiting;            // to be written
+    std::deque<CallPointer> calls;  // in the order of the expected replies
+    std::string waiting;            // not written yet
     bool is_writing = false;
     bool is_open = true;
 
@@ -107,14 +108,15 @@ struct ControlClient::Connection {
             return true;
         }
         call->take(std::move(reply->parameters));
-        if (reply->continues || calls.empty()) return is_open;  // not open: who was told of the reply has closed it
+        if (reply->continues || calls.empty()) return is_open;  // not open: the callback has closed it
         calls.pop_front();
         call->finish({});
         return true;
     }
 };
 
-/// However reading, writing or a stream ends, out of memory too, those who wait on the connection learn of it.
+/// Ends a connection, whatever ends reading, writing or a stream (a lack of memory, too): those who wait on it learn of
+/// it.
 struct ControlClient::CloseGuard {
     ConnectionPointer connection;
     ~CloseGuard() {
@@ -122,7 +124,7 @@ struct ControlClient::CloseGuard {
     }
 };
 
-/// What outlives the client while a coroutine of it is under way.
+/// The part of a client that lives as long as one of its coroutines.
 struct ControlClient::Shared {
     Shared(net::Loop& with, UniqueFd fd, std::string to, std::function<void()> call)
         : loop(with),
@@ -137,7 +139,7 @@ struct ControlClient::Shared {
     bool is_configured;
     std::function<void()> ended;
     ConnectionPointer for_calls;
-    std::vector<std::weak_ptr<Connection>> connections;  // all of them
+    std::vector<std::weak_ptr<Connection>> connections;  // all that exist
     bool is_closed = false;
 
     void close() {
@@ -158,9 +160,9 @@ struct ControlClient::Shared {
         return fresh;
     }
 
-    /// The one that calls share.
+    /// The connection that calls share.
     Result<ConnectionPointer> connection() {
-        // The launcher may have become another version without our having read the end of this yet.
+        // The launcher may have become another version, and we may not have read the end of this connection yet.
         if (for_calls && for_calls->is_open && has_ended(for_calls->transport->fd())) for_calls->close();
         if (!for_calls || !for_calls->is_open) for_calls = TRY(connect());
         return for_calls;
@@ -177,7 +179,7 @@ private:
         return ours;
     }
 
-    /// To a Unix socket this never takes long: it succeeds, or the queue is full and it fails.
+    /// Connects to the Unix socket. This never takes long: it either succeeds, or fails because the queue is full.
     Result<UniqueFd> connect_by_path() const {
         std::string const where = " at " + path;
         sockaddr_un address{};
@@ -290,7 +292,7 @@ Task<> ControlClient::read_replies(ConnectionPointer connection) {
     }
 }
 
-/// Nothing ever comes from it but its end.
+/// Waits for the end of the broker's socket; nothing else ever comes from it.
 Task<> ControlClient::watch_broker(SharedPointer shared) {
     std::array<char, 64> dropped;
     for (;;) {

@@ -9,7 +9,7 @@ namespace triton::sidecar::control {
 
 namespace {
 
-/// An error of the launcher, by its name and what it says.
+/// An error of the launcher, made of its name and its parameters.
 std::unexpected<Error> refusal(std::string const& name, json::Node const& parameters) {
     struct Row {
         std::string_view name;
@@ -19,7 +19,7 @@ std::unexpected<Error> refusal(std::string const& name, json::Node const& parame
                                               {"MethodNotImplemented", ErrorKind::unsupported},
                                               {"InterfaceNotFound", ErrorKind::unsupported},
                                               {"PermissionDenied", ErrorKind::denied}}};
-    ErrorKind kind = ErrorKind::internal;  // its failure, not one of the request
+    ErrorKind kind = ErrorKind::internal;  // a failure of the launcher, not of the request
     for (Row const& row : rows) {
         if (name == varlink::service_name(row.name)) kind = row.kind;
     }

@@ -8,7 +8,7 @@ namespace triton::kubernetes {
 
 namespace {
 
-/// In seconds. The other form, a date, is none of this API.
+/// Reads Retry-After in seconds. This API does not use the other form, a date.
 std::optional<Duration> retry_after(std::string_view text) {
     std::uint32_t seconds = 0;
     auto const [end, failed] = std::from_chars(text.data(), text.data() + text.size(), seconds);
@@ -23,7 +23,7 @@ Result<ApiAnswer> api_answer(Result<net::HttpAnswer> answer) {
 
 }  // namespace
 
-/// What outlives the client while a coroutine of it is under way.
+/// The part of a client that lives as long as one of its coroutines.
 struct ApiClient::Shared {
     Shared(net::Loop& loop, net::HttpOrigin server, std::string agent, ServiceAccount of,
            net::HttpClientLimits const& limits)

@@ -17,10 +17,11 @@ using json::Array;
 using json::Node;
 using json::Object;
 
-constexpr std::size_t longest_message = 1024;  // one of RBAC names the object and the account, 700 bytes at most
+constexpr std::size_t longest_message = 1024;  // an RBAC message names object and account, 700 bytes at most
 constexpr std::size_t longest_name = 253;      // of an object: a DNS subdomain
 
-/// etcd takes objects of 1.5 MB, which may be more in JSON. Managed fields are nested by path, two levels a step.
+/// etcd accepts objects of 1.5 MB, which may be larger in JSON. Managed fields are nested by path, two levels for each
+/// step.
 json::Limits limits() {
     json::Limits limits;
     limits.document_bytes = 3 << 20;
@@ -29,7 +30,7 @@ json::Limits limits() {
     return limits;
 }
 
-/// The last one of that name, as Go reads it; nullptr: there is none, or this is no object.
+/// The last member of that name, as Go reads it; nullptr: there is none, or this is not an object.
 Node const* member(Node const* object, std::string_view name) {
     auto const* const members = object ? object->get<json::Object>() : nullptr;
     if (!members) return nullptr;
@@ -43,7 +44,7 @@ std::string text(Node const* object, std::string_view name) {
     return value ? *value : std::string();
 }
 
-/// A map of texts. Of names that begin with the prefix, without it.
+/// The texts of a map whose names begin with the prefix; the prefix is removed.
 Pairs texts(Node const* object, std::string_view prefix) {
     Pairs pairs;
     auto const* const members = object ? object->get<json::Object>() : nullptr;
@@ -110,7 +111,7 @@ constexpr std::array<std::pair<std::string_view, WatchEventType>, 5> event_types
      {"BOOKMARK", WatchEventType::bookmark},
      {"ERROR", WatchEventType::error}}};
 
-/// The members of a map of texts; each name gets the prefix.
+/// Writes the members of a map of texts; each name gets the prefix.
 void write(json::Writer& out, Pairs const& pairs, std::string_view prefix = {}) {
     for (auto const& [name, value] : pairs)
         out.name(std::string(prefix) + name).value(value);

@@ -15,7 +15,7 @@ constexpr double burst = 25;
 constexpr double seconds_per_token = 300;
 constexpr std::string_view combined = "(combined from similar events): ";
 
-/// Ends on a whole UTF-8 character.
+/// Cuts a text to the limit, at the end of a UTF-8 character.
 std::string bounded(std::string_view text) {
     if (text.size() <= EventCorrelator::longest_message) return std::string(text);
     std::size_t end = EventCorrelator::longest_message - 3;
@@ -66,7 +66,8 @@ void EventCorrelator::observe(bool is_warning, std::string_view reason, std::str
     found->is_dirty = true;
 }
 
-/// Unique as client-go's are: the time in hexadecimal, in nanoseconds, with a number of ours in place of the last ones.
+/// A name as unique as client-go's: the time in nanoseconds, in hexadecimal, whose last digits are replaced by a
+/// counter.
 std::string EventCorrelator::new_name(Now now) {
     std::array<char, 16> text{};
     auto const number = static_cast<std::uint64_t>(now.unix_microseconds) * 1000 + ++names_ % 1000;
@@ -116,7 +117,7 @@ std::optional<TimePoint> EventCorrelator::next_at(TimePoint now, Kind kind) cons
     if (!entry) return std::nullopt;
     double const missing = missing_tokens(*entry, now, kind);
     if (missing <= 0) return now;
-    // Rounded up: waking a moment early would find no token, and wake again at once.
+    // Rounded up: if we woke a moment early, there would be no token and we would wake again at once.
     return now +
            std::chrono::ceil<std::chrono::milliseconds>(std::chrono::duration<double>(missing * seconds_per_token)) +
            std::chrono::milliseconds(1);
@@ -136,7 +137,7 @@ void EventCorrelator::written(EventRecord const& record, TimePoint now) {
     Entry* const entry = find(record.id);
     if (!entry || entry->record.name != record.name) return;
     entry->record.is_created = true;
-    // Behind those that have waited longer for their update.
+    // The entry goes behind those that have waited longer for their update.
     std::rotate(entries_.begin() + (entry - entries_.data()), entries_.begin() + (entry - entries_.data()) + 1,
                 entries_.end());
 }

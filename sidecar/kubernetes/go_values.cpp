@@ -23,7 +23,7 @@ constexpr std::array<Unit, 8> units{{{"ns", 1},
                                      {"m", 60'000'000'000},
                                      {"h", 3'600'000'000'000}}};
 
-/// A unit reaches to the next digit or point.
+/// Takes a unit, which ends at the next digit or point.
 Unit const* take_unit(std::string_view& text) {
     std::size_t length = 0;
     while (length < text.size() && text[length] != '.' && !is_digit(text[length]))
@@ -36,7 +36,7 @@ Unit const* take_unit(std::string_view& text) {
     return nullptr;
 }
 
-/// One number with its unit. In 128 bits nothing overflows that is looked at: 19 digits and a unit of 42 bits.
+/// Takes one number with its unit. It cannot overflow 128 bits: at most 19 digits times a unit of 42 bits.
 std::optional<__int128> take_part(std::string_view& text) {
     std::string_view whole = take_digits(text);
     std::string_view fraction;
@@ -54,7 +54,7 @@ std::optional<__int128> take_part(std::string_view& text) {
     value *= unit->nanoseconds;
     __int128 scale = 1;
     __int128 part = 0;
-    for (char const digit : fraction.substr(0, 18)) {  // further ones are less than a nanosecond
+    for (char const digit : fraction.substr(0, 18)) {  // further digits are less than a nanosecond
         part = part * 10 + (digit - '0');
         scale *= 10;
     }

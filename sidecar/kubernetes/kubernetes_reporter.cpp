@@ -29,7 +29,8 @@ Now now() {
     return {std::chrono::steady_clock::now(), std::chrono::duration_cast<std::chrono::microseconds>(wall).count()};
 }
 
-/// As a key of an annotation or a type of condition begins. Source: k8s.io/apimachinery, validation.IsQualifiedName.
+/// Whether a text may begin the key of an annotation or a type of condition. Source: k8s.io/apimachinery,
+/// validation.IsQualifiedName.
 bool is_domain(std::string_view text) {
     bool const has_ends = !text.empty() && std::string_view(".-").find(text.front()) == text.npos &&
                           std::string_view(".-").find(text.back()) == text.npos;
@@ -53,7 +54,7 @@ bool is_qualified_name(std::string_view text) {
     return is_domain(text.substr(0, slash)) && is_name(text.substr(slash + 1));
 }
 
-/// An address without its brackets, in the one form that it is written in, or a name as it is.
+/// An address without brackets in its canonical form, or a name unchanged.
 Result<std::string> parse_host(std::string_view host) {
     if (host.empty())
         return fail("KUBERNETES_SERVICE_HOST is not set: this is not a pod, or its service links are off");
@@ -97,7 +98,7 @@ ReporterSettings reporter_settings(KubernetesSettings const& settings) {
 
 }  // namespace
 
-/// Performs what the Reporter wants, and tells it what came of it.
+/// Does what the Reporter wants, and tells it the result.
 struct KubernetesReporter::State : std::enable_shared_from_this<State> {
     State(net::Loop& with, KubernetesSettings const& settings, net::HttpOrigin server, ServiceAccount account,
           sidecar::control::ControlClient& launcher, log::Log& to)
@@ -131,7 +132,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
         hear(heard::TimePassed{});
     }
 
-    /// One thing after the other, though what is done about one may bring another at once.
+    /// Handles one piece of news after the other, even if an action brings another at once.
     void hear(Heard one) {
         if (is_stopped) return;
         heard.push_back(std::move(one));
@@ -155,7 +156,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             timer.cancel();
             return;
         }
-        if (*deadline == timer.due()) return;  // as it is: most of what is heard moves no deadline
+        if (*deadline == timer.due()) return;  // unchanged: most news moves no deadline
         timer.call_at(*deadline, [weak = weak_from_this()] {
             if (auto const self = weak.lock()) self->hear(heard::TimePassed{});
         });
@@ -197,7 +198,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
                 self->hear(heard::CallLost{kind});
                 co_return;
             }
-            // Of a reload the launcher tells itself, and to all who listen.
+            // The launcher itself reports a reload to all who listen.
             if (kind != LauncherCall::reload) {
                 self->hear(heard::CallRefused{kind, replies.error().text(), why == ErrorKind::denied});
                 co_return;
@@ -237,7 +238,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             } else {
                 answer = heard::Unreachable{id, std::move(got).error().text()};
             }
-        } catch (std::exception const& error) {  // want of memory, or of descriptors for the loop
+        } catch (std::exception const& error) {  // no memory, or no descriptors for the loop
             answer = heard::Unreachable{id, error.what()};
         }
         self->hear(std::move(answer));
@@ -269,7 +270,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             } else {
                 ended.text = std::move(got).error().text();
             }
-        } catch (std::exception const& error) {  // want of memory, or of descriptors for the loop
+        } catch (std::exception const& error) {  // no memory, or no descriptors for the loop
             ended.text = error.what();
         }
         self->hear(std::move(ended));

@@ -22,7 +22,7 @@ std::optional<std::int64_t> microseconds(Node const& object, std::string_view na
     return std::llround(*seconds * 1e6);
 }
 
-/// How a process has ended, or why it did not start; without what differs each time.
+/// How a process has ended or why it did not start, without what differs each time.
 std::string ending_of(Node const& record) {
     if (auto const* const signal = json::value_of<std::int64_t>(record, "signal"))
         return "signal " + (*signal > 0 && *signal < 128 ? signal_text(static_cast<int>(*signal)) : "?");

@@ -14,33 +14,33 @@ namespace triton::kubernetes {
 
 namespace {
 
-constexpr Duration call_retry = std::chrono::seconds(1);  // of a call that got lost
+constexpr Duration call_retry = std::chrono::seconds(1);  // for a call that got lost
 constexpr Duration status_gap = std::chrono::milliseconds(100);
-constexpr Duration retell = std::chrono::minutes(1);  // another failure of the same part
+constexpr Duration retell = std::chrono::minutes(1);  // between different failures of the same part
 constexpr std::uint32_t crash_loop = 3;               // failures in a row
 constexpr std::size_t most_crashes = 4096;
 constexpr Duration last_words = std::chrono::seconds(1);
 constexpr std::array<std::string_view, 4> call_names{"SetPod", "Reload", "SetReporter", "GetStatus"};
 
-// What the launcher takes in one SetPod; it would refuse the whole of it, isolation and delay too.
+// The launcher takes this many in one SetPod. With more it would refuse the whole call, including isolation and delay.
 constexpr std::size_t most_variables = 1000;
 constexpr std::size_t most_variable_bytes = 64 << 10;  // names and values together
 
-/// Of an annotation; that it is not there means the same as that it is empty.
+/// The value of an annotation; a missing one counts as empty.
 std::string text_of(ObjectView const& pod, std::string_view name) {
     std::string const* const value = pod.annotation(name);
     return value ? *value : std::string();
 }
 
-/// "web:2", "process 2", as the launcher's log has them.
+/// Returns "web:2" or "process 2", as in the launcher's log.
 std::string who(heard::Record const& record) {
     if (record.process == 0) return record.program;
     std::string const number = std::to_string(record.process);
     return record.program.empty() ? "process " + number : record.program + ":" + number;
 }
 
-/// What a message of the launcher says about a process, without its name; all of it when that is not there. A program
-/// that has one process only goes without its number there.
+/// The launcher's message about a process without its name; the whole message if the name is not in it. In messages a
+/// program with only one process has no number.
 std::string without_name(heard::Record const& record) {
     for (std::string const& name : {who(record), record.program}) {
         if (!name.empty() && record.message.starts_with(name + " ")) return record.message.substr(name.size() + 1);
@@ -48,15 +48,15 @@ std::string without_name(heard::Record const& record) {
     return record.message;
 }
 
-/// Versions of one kind of object are numbers that grow. Source: Kubernetes API concepts, "Resource versions" (1.35).
-/// What is not a number is never older.
+/// Whether a version is older. Versions of one kind of object are growing numbers. Source: Kubernetes API concepts,
+/// "Resource versions" (1.35). Anything else is never older.
 bool is_older(std::string_view version, std::string_view other) {
     auto const is_number = [](std::string_view text) { return !text.empty() && std::ranges::all_of(text, &is_digit); };
     if (!is_number(version) || !is_number(other)) return false;
     return version.size() != other.size() ? version.size() < other.size() : version < other;
 }
 
-/// As sha256sum(1) of the file has it; empty when memory is out.
+/// The same digest as sha256sum(1) of the file; empty when there is no memory.
 std::string sha256_of(std::string_view text) {
     std::array<unsigned char, EVP_MAX_MD_SIZE> bytes{};
     unsigned int size = 0;
@@ -69,7 +69,7 @@ std::string sha256_of(std::string_view text) {
     return shown;
 }
 
-/// "configuration 7.3.63 (sha256 0b5e...)", by which one is told from another.
+/// Names a configuration: "configuration 7.3.63 (sha256 0b5e...)".
 std::string shown_configuration(std::string_view text) {
     std::string shown = "configuration";
     json::ProblemList problems{1};
@@ -108,7 +108,7 @@ bool Reporter::is_due(TimePoint when) {
     return false;
 }
 
-/// Everything that waits is looked at again, and says by is_due() until when it waits.
+/// Looks again at everything that waits. By is_due() each part says until when it waits.
 void Reporter::settle() {
     deadline_.reset();
     if (ends_at_) return say_last_words();
@@ -133,14 +133,14 @@ void Reporter::on(heard::Configuration const& configuration) {
     if (desired != desired_ && !annotations_since_) annotations_since_ = now_.time;
     if (desired != desired_) {
         rewrite_at_.reset();
-        // What the server would not have was the text as it was.
+        // The server has refused the old text, not the new one.
         if (!health(Part::annotations).is_denied) health(Part::annotations).retry_at.reset();
     }
     desired_ = std::move(desired);
     accepted_at_ = configuration.accepted_at;
     has_configuration_ = true;
     is_load_untold_ = is_load_untold_ || is_load;
-    if (is_load && !is_first_load_) tell_load();  // each by itself, though several may come before the next write
+    if (is_load && !is_first_load_) tell_load();  // each load separately, though several may come before the next write
     bool const is_rejected_again = configuration.rejected_at && configuration.rejected_at != rejected_at_;
     if ((is_rejected_again || configuration.rejection != rejection_) && !configuration.rejection.empty())
         events_.observe(true, "ConfigurationRejected", "rejected: " + joined(configuration.rejection), now_);
@@ -148,7 +148,8 @@ void Reporter::on(heard::Configuration const& configuration) {
     rejected_at_ = configuration.rejected_at;
 }
 
-/// The first one that we hear of may be old: an agent before us has told of it if the pod has it already.
+/// Reports a load. The first one that we hear of may be old: if the pod has it already, an agent before us has reported
+/// it.
 void Reporter::tell_load() {
     if (!is_load_untold_ || !desired_) return;
     if (is_first_load_) {
@@ -163,8 +164,8 @@ void Reporter::tell_load() {
     events_.observe(false, "ConfigurationLoaded", shown_configuration(desired_->configuration) + " is active", now_);
 }
 
-/// The server will not have this content: it is too long, say. It is tried again, since the pod may lose other
-/// annotations meanwhile, but whoever looks at the pod is told once.
+/// Reports that the server refuses this content, for example because it is too long. Writing is tried again, since the
+/// pod may lose other annotations meanwhile, but the event is sent only once.
 void Reporter::tell_refused(Annotations const& annotations, std::string const& why) {
     std::string digest = sha256_of(annotations.configuration) + sha256_of(annotations.environment);
     if (refused_ == digest) return;
@@ -187,7 +188,7 @@ void Reporter::on(heard::Record const& record) {
     if (!settings_.readiness_gate.empty()) wants_status_ = true;
 }
 
-/// The launcher starts again at once what has run well; a delay means that it has not.
+/// Counts crashes. The launcher restarts at once what has run well; a delay means that it has not.
 void Reporter::crashed(heard::Record const& record) {
     std::string process = who(record);
     if (!record.restart_in_seconds) {
@@ -202,7 +203,8 @@ void Reporter::crashed(heard::Record const& record) {
     events_.observe(true, "CrashLooping", process, now_);
 }
 
-/// Its end by a signal is the launcher's work then, and says nothing of why.
+/// Remembers why the launcher stops a process. The process then ends by the launcher's signal, which does not tell the
+/// reason.
 void Reporter::remember_cause(heard::Record const& record) {
     if (record.action != "report") crashes_of(who(record)).cause = without_name(record);
 }
@@ -212,7 +214,7 @@ Reporter::Crashes& Reporter::crashes_of(std::string const& process) {
     return crashes_[process];
 }
 
-/// Its connections end when it becomes another version, which keeps the process. The record of that comes before
+/// Notices an upgrade: the launcher's connections end, but its pid stays the same. The record of it comes before
 /// anybody can listen again.
 void Reporter::on(heard::Status const& status) {
     bool const is_upgraded = launcher_ && was_lost_ && launcher_->pid == status.pid;
@@ -258,7 +260,7 @@ void Reporter::on(heard::CallDone const& done) {
     refusals_[static_cast<std::size_t>(done.call)].clear();
 }
 
-/// An agent that runs as an ordinary program may look, but the launcher takes nothing from it.
+/// An agent that runs as an ordinary program may look, but the launcher accepts nothing from it.
 void Reporter::on(heard::CallRefused const& refused) {
     auto const call = static_cast<std::size_t>(refused.call);
     is_calling_[call] = false;
@@ -280,7 +282,7 @@ void Reporter::call(LauncherCall call, Action action) {
     actions_.push_back(std::move(action));
 }
 
-/// Of each kind one is under way at most: what changes meanwhile goes with the next.
+/// Calls the launcher, with at most one call of each kind under way: later changes go with the next one.
 void Reporter::call_launcher() {
     if (!is_reached_) return;
     if (calls_retry_at_ && !is_due(*calls_retry_at_)) return;
@@ -302,8 +304,7 @@ void Reporter::call_launcher() {
 
 // The end
 
-/// What the launcher has told of before it asked us to end may still be on its way: it has all come when the launcher
-/// has answered.
+/// Begins the end. News from before it may still be on its way; it has all come when the launcher has answered.
 void Reporter::on(heard::Ending const&) {
     if (ends_at_) return;
     ends_at_ = now_.time + last_words;
@@ -322,22 +323,22 @@ void Reporter::say_last_words() {
     if (is_finished_) deadline_.reset();
 }
 
-/// Behind a request that is under way.
+/// Whether something is to be sent after the request that is under way.
 bool Reporter::has_last_words() const {
     auto const may_go = [this](Part part) { return !health(part).retry_at || *health(part).retry_at <= now_.time; };
     bool const has_event = may_go(Part::events) && events_.next(now_.time, EventCorrelator::Kind::warnings);
     return has_event || (may_go(Part::condition) && wants_condition());
 }
 
-/// Or was never there. That the pod may not be watched is an answer, too.
+/// Whether the server is gone, or was never there. A refusal to let us watch the pod is an answer, too.
 bool Reporter::is_server_away() const {
     Health const& watch = health(Part::pod_watch);
     bool const is_watch_broken = !watch.failure.empty() && !watch.is_denied;
     return !last_success_ || is_watch_broken || (server_retry_at_ && *server_retry_at_ > now_.time);
 }
 
-/// The labels go with the rest. They are waited for, since "none" would take back what the launcher has; but not for
-/// long, and not when they cannot be had.
+/// Tells the launcher about the pod, with the labels of the node. It waits for the labels, since "none" would revoke
+/// those that the launcher has, but not for long, and not if they cannot be had.
 void Reporter::tell_pod() {
     if (!is_pod_seen_) return;
     if (settings_.watches_node && !variables_ && health(Part::node_watch).failure.empty() && !is_due(began_ + patience))
@@ -388,7 +389,7 @@ void Reporter::pod_seen(ObjectView const& pod) {
     check_readable(pod, "outdated-config-map-seen", poke && parse_unix_seconds(*poke), "a Unix time in seconds");
 }
 
-/// What cannot be read counts as if it were not there, and whoever wrote it is told: once for each value.
+/// Reports an annotation that cannot be read, once for each value. It counts as if it were missing.
 void Reporter::check_readable(ObjectView const& pod, std::string_view name, bool is_good, std::string_view wanted) {
     std::string const* const value = pod.annotation(name);
     std::string& told = unreadable_[std::string(name)];
@@ -405,7 +406,7 @@ Reporter::Annotations Reporter::annotations_of(ObjectView const& pod) {
     return {text_of(pod, "launcher-current-configuration"), text_of(pod, "launcher-environment")};
 }
 
-/// Somebody made it again under our name, and what we knew was of the old one.
+/// Somebody has made the pod again under the same name: what we knew was about the old one.
 void Reporter::another_pod(std::string const& uid) {
     if (!pod_uid_.empty()) events_.forget_written(now_);
     pod_uid_ = uid;
@@ -427,10 +428,10 @@ void Reporter::pod_gone() {
     retry_slowly(Part::annotations);
 }
 
-/// Writes again what somebody else has changed: the first time at once, then less and less often, since a second
-/// launcher with the same pod would do the same to us.
+/// Writes again what somebody else has changed, first at once, then less and less often: a second launcher with the
+/// same pod would do the same to us.
 void Reporter::annotations_seen(Annotations found) {
-    if (found == sent_) written_ = sent_;  // known before the answer, or without it
+    if (found == sent_) written_ = sent_;  // learnt from the watch before the answer, or without one
     bool const was_ours = seen_ && written_ && *seen_ == *written_;
     bool const is_contested = was_ours && found != *written_;
     if (is_contested) {
@@ -455,8 +456,8 @@ void Reporter::take_poke(std::string const* value) {
     is_poke_new_ = true;
 }
 
-/// Once for each value: if it is later than the last load. The writer's clock may be behind ours; then a value that is
-/// later than the one before is a new request all the same.
+/// Judges each value once: whether it is later than the last load. The writer's clock may be behind ours, so a value
+/// that is later than the one before it also counts as a new request.
 void Reporter::judge_poke() {
     if (!is_poke_new_ || !has_configuration_) return;
     is_poke_new_ = false;
@@ -492,8 +493,8 @@ void Reporter::node_seen(ObjectView const& node) {
 
 std::string const& Reporter::node_name() const { return settings_.node_name.empty() ? pod_node_ : settings_.node_name; }
 
-/// What we read stands in the metadata, but for two things. A node's images alone are 50 kB, sent again every 5
-/// minutes.
+/// Whether all that we read is in the metadata; two things are not. A node's images alone are 50 kB, sent
+/// every 5 minutes.
 bool Reporter::wants_metadata_only() const {
     return settings_.readiness_gate.empty() && (!settings_.watches_node || !settings_.node_name.empty());
 }
@@ -518,7 +519,7 @@ void Reporter::log(log::LogLevel level, std::string_view event, std::string mess
     actions_.push_back(action::Log{level, event, std::move(message)});
 }
 
-/// One line for a failure that lasts; of one that changes all the time, one a minute.
+/// Logs a failure that lasts once, and one that keeps changing at most once a minute.
 void Reporter::part_failed(Part part, std::string why, log::LogLevel level) {
     Health& one = health(part);
     one.failure = std::string(part_rows[static_cast<std::size_t>(part)].what) + ": " + why;
@@ -543,8 +544,8 @@ void Reporter::retry_slowly(Part part) {
     health(part).retry_at = now_.time + health(part).backoff.after_failure(random_);
 }
 
-/// RBAC has words of its own. Other refusals are called forbidden too: of an admission plugin or policy, or in a
-/// namespace that is going away.
+/// Handles a refusal. RBAC has its own words. Others are also called forbidden: by an admission plugin or policy, or in
+/// a namespace that is being deleted.
 /// Source: k8s.io/apiserver, pkg/endpoints/handlers/responsewriters, forbiddenMessage.
 void Reporter::part_denied(Part part, std::string_view verb, ApiStatus const& status) {
     Health& one = health(part);

@@ -7,7 +7,7 @@ namespace triton::kubernetes {
 
 namespace {
 
-constexpr Duration first_look = std::chrono::seconds(2);  // at the pod, before we write blindly
+constexpr Duration first_look = std::chrono::seconds(2);  // wait for a look at the pod before we write blindly
 constexpr std::string_view merge_patch = "application/merge-patch+json";
 constexpr std::string_view strategic_merge_patch = "application/strategic-merge-patch+json";
 constexpr std::string_view manager = "?fieldManager=triton-launch";
@@ -22,7 +22,7 @@ bool is_server_trouble(int status) { return status == 408 || status == 429 || st
 
 }  // namespace
 
-/// One request at a time, what matters most first. What may not go now does not hold up what is behind it.
+/// Sends one request at a time, the most important first. One that has to wait does not hold up those after it.
 void Reporter::write() {
     if (in_flight_) return;
     forget_old_failures();
@@ -32,8 +32,8 @@ void Reporter::write() {
     (void)write_event();
 }
 
-/// When there is nothing left to write, an answer that got lost is no failure any more. Nor does it matter then what is
-/// not allowed; but it is remembered.
+/// Forgets failures when nothing is left to write. Then it does not matter that an answer got lost, or that something
+/// is not allowed; the latter is remembered, though.
 void Reporter::forget_old_failures() {
     auto const forget = [this](Part part, bool wants) {
         Health& one = health(part);
@@ -44,7 +44,7 @@ void Reporter::forget_old_failures() {
     forget(Part::annotations, wants_annotations() || is_pod_gone_);
     forget(Part::condition, wants_condition());
     auto const event_at = events_.next_at(now_.time);
-    forget(Part::events, event_at && *event_at <= now_.time);  // those that wait for a token have not failed
+    forget(Part::events, event_at && *event_at <= now_.time);  // events that wait for a token have not failed
 }
 
 bool Reporter::wants_annotations() const { return desired_ && seen_ != desired_; }
@@ -53,7 +53,8 @@ bool Reporter::wants_condition() const {
     return !settings_.readiness_gate.empty() && launcher_ && seen_condition_ != is_ready();
 }
 
-/// What the pod has already need not be written. The watch says so at once, if it works.
+/// Whether a part may be written now. What the pod already has need not be written, and the watch, if it works, tells
+/// that at once.
 bool Reporter::may_write(Part part) {
     if (health(part).retry_at && !is_due(*health(part).retry_at)) return false;
     return is_pod_seen_ || !health(Part::pod_watch).failure.empty() || is_due(began_ + first_look);
@@ -99,7 +100,8 @@ bool Reporter::write_condition() {
     return true;
 }
 
-/// `kubectl describe` finds them by the pod's uid: they wait until it is known, unless it cannot be.
+/// Whether events may be sent. `kubectl describe` finds them by the pod's uid: they wait until it is known, unless it
+/// cannot be.
 bool Reporter::may_tell_events() {
     if (is_pod_gone_) return false;
     if (!pod_uid_.empty()) return true;
@@ -160,7 +162,7 @@ void Reporter::on(heard::Response const& response) {
     if (status.code != 401 && !is_server_trouble(status.code)) return on_refusal(flight, status);
     if (flight.part == Part::events) events_.failed(flight.event.id);
     if (status.code == 401 && !flight.has_fresh_token) {
-        wants_fresh_token_ = true;  // it may have been replaced a moment ago: once more at once
+        wants_fresh_token_ = true;  // it may have just been replaced, so try once more at once
     } else {
         bool const is_overload = status.code == 429 || response.retry_after.has_value();
         server_failed(flight.part, refusal_text(status), response.retry_after, is_overload);
@@ -192,11 +194,11 @@ void Reporter::on_success(InFlight const& flight, std::string const& body) {
         refused_.clear();
     }
     pod_seen(*pod);
-    // Last words are not repeated, whatever the server made of them.
+    // Last words are not repeated, whatever the server has done with them.
     if (flight.part == Part::condition && (!pod->condition || ends_at_)) seen_condition_ = flight.condition;
 }
 
-/// Because of what was asked: only this part is concerned.
+/// The server has refused what was asked, so only this part is concerned.
 void Reporter::on_refusal(InFlight const& flight, ApiStatus const& status) {
     if (flight.part == Part::events) return on_event_refusal(flight.event, status);
     if (status.code == 403) return part_denied(flight.part, "patch", status);
@@ -211,7 +213,7 @@ void Reporter::on_refusal(InFlight const& flight, ApiStatus const& status) {
 }
 
 void Reporter::on_event_refusal(EventRecord const& event, ApiStatus const& status) {
-    // Ours, of a request whose answer got lost.
+    // The event is ours: a request has succeeded whose answer got lost.
     if (status.code == 409 && !event.is_created) return events_.written(event, now_.time);
     if (status.code == 404 && event.is_created) return events_.gone(event.id, now_);
     if (status.code == 400 || status.code == 413 || status.code == 422) {

@@ -8,10 +8,10 @@ using std::chrono::seconds;
 
 constexpr Duration shortest_watch = seconds(600);  // to its timeout, at the server: so few requests an hour
 constexpr Duration watch_spread = seconds(300);
-constexpr Duration past_timeout = seconds(30);  // then it hangs
-/// The server sends a bookmark about once a minute, if it sends any.
+constexpr Duration past_timeout = seconds(30);  // after that the watch hangs
+/// The server sends a bookmark about once a minute, if at all.
 constexpr Duration longest_silence = seconds(300);
-constexpr Duration decent_life = seconds(10);  // a watch that ends sooner is trouble
+constexpr Duration decent_life = seconds(10);  // a watch that ends sooner counts as a failure
 constexpr std::uint32_t tolerated_short_lives = 2;
 
 }  // namespace
@@ -28,7 +28,7 @@ void Reporter::keep_watching(Watched what) {
     Watch& watch = watch_of(what);
     if (what == Watched::node) {
         if (!settings_.watches_node || node_name().empty()) return;
-        if (watched_node_ != node_name()) {  // another pod of our name may have come up elsewhere
+        if (watched_node_ != node_name()) {  // another pod of our name may have started elsewhere
             if (watch.state != Watch::State::closed) close_watch(what);
             watch = Watch{};
             watched_node_ = node_name();
@@ -42,7 +42,7 @@ void Reporter::keep_watching(Watched what) {
             if (watch.retry_at && !is_due(*watch.retry_at)) return;
             return open_watch(what);
         }
-        case Watch::State::opening: return;  // has limits of its own
+        case Watch::State::opening: return;  // it has limits of its own
         case Watch::State::open: {
             if (watch.short_lives > tolerated_short_lives && is_due(watch.opened_at + decent_life)) {
                 watch.short_lives = 0;
@@ -98,7 +98,7 @@ void Reporter::on(heard::WatchOpened const& opened) {
     watch.opened_at = watch.heard_at = now_.time;
     last_success_ = now_.unix_microseconds;
     if (watch.short_lives <= tolerated_short_lives) part_works(part_of(*what));
-    // The server is there again: writes need not wait any longer, unless it has asked for that.
+    // The server is back: writes need not wait any longer, unless it has asked for that.
     if (!is_overloaded_) server_retry_at_.reset();
 }
 
@@ -152,18 +152,18 @@ void Reporter::on(heard::WatchEnded const& ended) {
     if (status.code == 403) return part_denied(part_of(*what), "watch", status);
     if (status.code == 401 || status.code == 429 || status.code >= 500)
         return watch_broke(*what, std::move(why), ended.retry_after);
-    watch.resource_version.clear();  // perhaps it does not like that
+    watch.resource_version.clear();  // the server may not like this version
     part_failed(part_of(*what), std::move(why), log::LogLevel::error);
     retry_slowly(part_of(*what));
 }
 
-/// Watches end at their timeout, and with the server. The next one goes on where this one was.
+/// Watches end at their timeout, and with their server. The next one continues where this one was.
 void Reporter::watch_ran_out(Watched what) {
     Watch& watch = watch_of(what);
     if (now_.time - watch.opened_at >= decent_life) {
         watch.short_lives = 0;
         watch.backoff.reset();
-        // All pods' watches end when a server does.
+        // When a server ends, so do the watches of all pods.
         watch.retry_at = now_.time + std::chrono::duration_cast<Duration>(seconds(1) * random_.unit());
         return;
     }
@@ -171,8 +171,7 @@ void Reporter::watch_ran_out(Watched what) {
     watch.retry_at = now_.time + watch.backoff.after_failure(random_);
 }
 
-/// Begins anew: the server that comes back may be another one, with versions of its own, and for one object it is
-/// cheap.
+/// Begins anew: the server that comes back may be another one, with versions of its own. For one object that is cheap.
 void Reporter::watch_broke(Watched what, std::string why, std::optional<Duration> retry_after) {
     Watch& watch = watch_of(what);
     watch.retry_at = now_.time + watch.backoff.after_failure(random_, retry_after);
@@ -180,7 +179,7 @@ void Reporter::watch_broke(Watched what, std::string why, std::optional<Duration
     part_failed(part_of(what), std::move(why));
 }
 
-/// The server does not know any more what has happened since: begin anew, at once, but not twice in a row.
+/// The server no longer knows what has happened since that version: begin anew, at once, but not twice in a row.
 void Reporter::version_gone(Watched what) {
     Watch& watch = watch_of(what);
     bool const is_again = watch.gone_at && now_.time - *watch.gone_at < decent_life;

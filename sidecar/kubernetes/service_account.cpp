@@ -21,8 +21,8 @@ std::string trimmed(std::string text) {
     return text;
 }
 
-/// The kubelet writes a token for one user alone (mode 0600) when that user is all that the pod's containers run as.
-/// Who we are is asked of no system call: the filter knows only those that we need.
+/// Reads the token. The kubelet makes it readable for one user alone (mode 0600) if all containers of the pod run as
+/// that user. No system call tells who we are, because the filter allows only those that we need.
 Result<std::string> read_token(std::string const& path) {
     auto text = read_file(path, most_token_bytes);
     if (text || text.error().kind != ErrorKind::denied) return text;

@@ -21,12 +21,13 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::size_t most_refusal = 4 << 10;  // bytes of a sentence that says why not
+constexpr std::size_t most_refusal = 4 << 10;  // bytes of a sentence that says why
 constexpr std::size_t most_name = 100;
 
 std::unexpected<Error> silent() { return fail(ErrorKind::timeout, "vminfod does not answer"); }
 
-/// The wait for a peer that takes nothing. Source: socket(7), SO_SNDTIMEO; connect(2) of a Unix socket waits as long.
+/// Limits the wait for a peer that takes nothing. Source: socket(7), SO_SNDTIMEO; connect(2) of a Unix socket obeys it,
+/// too.
 void limit_sending(int fd, milliseconds patience) {
     timeval const time{.tv_sec = static_cast<time_t>(patience.count() / 1000),
                        .tv_usec = static_cast<suseconds_t>(patience.count() % 1000 * 1000)};
@@ -38,7 +39,7 @@ Result<> send_all(int fd, std::string_view text) {
         ssize_t const sent = ::send(fd, text.data(), text.size(), MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) continue;
         if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return silent();
-        // it has refused before it has read all: its answer says why
+        // the peer has refused before reading everything: its answer says why
         if (sent < 0 && errno == EPIPE) return {};
         if (sent < 0) return fail(errno, "ask vminfod");
         text.remove_prefix(static_cast<std::size_t>(sent));
@@ -46,8 +47,9 @@ Result<> send_all(int fd, std::string_view text) {
     return {};
 }
 
-/// Waits until there is something to be read. Returns false when nobody reads from `reader` (-1: nobody matters).
-/// Errors: timeout at the deadline. Source: poll(2): the end of a pipe without a reader has POLLERR.
+/// Waits until there is something to read. Returns false when nobody reads from the pipe `reader` any more (-1: no
+/// pipe).
+/// Errors: timeout at the deadline. Source: poll(2): a pipe without a reader has POLLERR.
 Result<bool> wait(int fd, int reader, TimePoint deadline) {
     for (;;) {
         auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count();
@@ -61,7 +63,7 @@ Result<bool> wait(int fd, int reader, TimePoint deadline) {
     }
 }
 
-/// The next bytes of an answer; empty: its end. Errors: timeout at the deadline.
+/// The next bytes of an answer; empty at its end. Errors: timeout at the deadline.
 Result<std::string_view> receive(int fd, std::span<char> room, TimePoint deadline) {
     for (;;) {
         TRY(wait(fd, -1, deadline));
@@ -73,7 +75,7 @@ Result<std::string_view> receive(int fd, std::span<char> room, TimePoint deadlin
     }
 }
 
-/// What a status other than 200 means to who has asked.
+/// The meaning of a status other than 200 for the caller.
 struct RefusalRow {
     unsigned status;
     ErrorKind kind;
@@ -95,7 +97,7 @@ Error refusal(unsigned status, std::string_view body) {
 
 using Room = std::array<char, 64 << 10>;
 
-/// Reads the head of an answer, with what comes along of its content. Whatever is not a success is an error.
+/// Reads the head of an answer, with the part of its content that comes with it. Anything but a success is an error.
 Result<> read_head(int fd, AnswerReader& answer, Room& room, TimePoint deadline) {
     while (!answer.has_head()) {
         std::string_view const bytes = TRY(receive(fd, room, deadline));
@@ -104,13 +106,13 @@ Result<> read_head(int fd, AnswerReader& answer, Room& room, TimePoint deadline)
     if (answer.status() == 200) return {};
     while (!answer.is_complete() && answer.body().size() < most_refusal) {
         auto const bytes = receive(fd, room, deadline);
-        if (!bytes) break;  // the status alone will have to do
+        if (!bytes) break;  // then the status alone must do
         if (!(bytes->empty() ? answer.end() : answer.take(*bytes))) break;
     }
     return std::unexpected(refusal(answer.status(), std::string_view(answer.body()).substr(0, most_refusal)));
 }
 
-/// A name that can do nothing in the head of a request, or where it is shown.
+/// Makes a name harmless in the head of a request, or where it is shown.
 std::string plain(std::string_view name) {
     std::string text(name.substr(0, most_name));
     std::ranges::replace_if(text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
@@ -125,7 +127,7 @@ bool Client::has_socket() const { return ::access(socket_.c_str(), F_OK) == 0; }
 
 Result<UniqueFd> Client::ask(std::string const& target, milliseconds patience) const {
     std::string const what = "reach vminfod on " + socket_;
-    // By descriptor: the path of a socket below some root directory may be longer than an address.
+    // Connects through a descriptor: below some root directory, the socket's path may be longer than an address allows.
     UniqueFd const file{::open(socket_.c_str(), O_PATH | O_CLOEXEC)};
     int err = errno;
     if (!file && err == ENOENT) return fail(ErrorKind::unavailable, what, errno_text(err));

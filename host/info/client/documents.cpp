@@ -59,7 +59,7 @@ namespace {
 constexpr std::size_t most_alias = 30;
 constexpr std::size_t most_value_bytes = 4096;  // a machine may have megabytes of metadata
 
-/// Where the character with this number begins.
+/// The offset of the character with this number.
 std::size_t offset_of(std::string_view text, std::size_t character) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         bool const begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
@@ -77,7 +77,7 @@ std::string alias_of(json::Node const& record) {
     return alias.substr(0, offset_of(alias, most_alias - 3)) + "...";
 }
 
-/// "2016-06-07T16:12:19.453Z", or "16:12:19.453Z".
+/// Formats a time as "2016-06-07T16:12:19.453Z", or as "16:12:19.453Z".
 std::string time_of(json::Node const& record, bool is_full) {
     std::string date = json::text_of(record, "date");
     if (date.empty()) date = json::text_of(record, "ts");
@@ -92,7 +92,7 @@ std::string uuid_of(json::Node const& record, bool is_full) {
     return is_full ? uuid : uuid.substr(0, 8);
 }
 
-/// The first of these members, as JSON: the design's name, or the one that SmartOS has.
+/// The first of these members, as JSON: it has our name, or that of SmartOS.
 std::string value_of(json::Node const& change, std::string_view name, std::string_view other) {
     json::Node const* node = json::member(change, name);
     if (!node) node = json::member(change, other);
@@ -150,7 +150,7 @@ std::string harmless_json(std::string_view json) {
     for (std::size_t i = 0; i < json.size(); ++i) {
         auto const byte = static_cast<unsigned char>(json[i]);
         auto const next = i + 1 < json.size() ? static_cast<unsigned char>(json[i + 1]) : 0U;
-        // C1 control characters are U+0080 to U+009F: 0xc2 and a byte below 0xa0. These are within strings only.
+        // C1 control characters are U+0080 to U+009F: 0xc2 and a byte below 0xa0. They occur only in strings.
         bool const is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
         if (!is_c1 && byte != 0x7f) {
             text += json[i];

@@ -10,11 +10,12 @@
 
 namespace triton::info {
 
-/// Which records of /events somebody wants to see, and when enough has been seen. Pure. Both need to know what machines
-/// were before the first event, so that a stream that is looked at through conditions begins with all machines.
+/// Decides which records of /events to show, and when enough has been seen. Pure. Both depend on what machines were
+/// before the first event, so a stream with conditions must begin with all machines.
 class EventSelection {
 public:
-    /// `filters`: a machine is shown when it fulfils all of them, before or after an event. `until`: what ends it.
+    /// `filters`: a machine is shown when it meets all of them before or after an event. `until`: the conditions that
+    /// end it.
     EventSelection(std::vector<machine::Filter> filters, std::vector<machine::Filter> until)
         : filters_(std::move(filters)), until_(std::move(until)) {}
 
@@ -23,17 +24,17 @@ public:
     enum class Verdict : std::uint8_t {
         hidden,
         shown,
-        last,  ///< show it: a machine now fulfils what was waited for
+        last,  ///< show it: a machine now meets `until`
     };
     Verdict look(json::Node const& record);
 
 private:
-    /// Returns whether it fulfils what is waited for.
+    /// Returns whether the machine meets `until`.
     bool note(json::Node const& machine);
 
     std::vector<machine::Filter> filters_;
     std::vector<machine::Filter> until_;
-    std::set<std::string> matching_;  ///< uuids of machines that fulfil the filters
+    std::set<std::string> matching_;  ///< uuids of machines that meet the filters
 };
 
 }  // namespace triton::info

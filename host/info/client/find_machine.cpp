@@ -14,7 +14,7 @@ Result<Uuid> find_machine(Client const& client, std::string_view name) {
     std::string const answer = TRY(client.get(Target("/vms").add("fields", "uuid,alias").text(), most_answer_bytes));
     std::vector<machine::Names> names;
     for (json::Node const& machine : TRY(read_machines(answer))) {
-        // the file of one that cannot be read may have any name
+        // an unreadable file may have any name
         auto const uuid = Uuid::parse(json::text_of(machine, "uuid"));
         if (uuid && !is_unreadable(machine)) names.push_back({*uuid, json::text_of(machine, "alias")});
     }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t longest_line = 8 << 10;
 constexpr std::size_t most_field_bytes = 16 << 10;
-constexpr std::size_t most_digits = 15;  // of a size: what has more is not a size
+constexpr std::size_t most_digits = 15;  // of a size; anything longer is not one
 
 std::unexpected<Error> wrong(std::string reason) {
     return fail(ErrorKind::corrupt, "read the answer of vminfod", std::move(reason));
@@ -93,7 +93,7 @@ Result<> AnswerReader::take_status_line(std::string_view line) {
     std::string_view const rest = is_http ? line.substr(9) : "";
     auto const status = number_of(rest.substr(0, 3), 10);
     bool const has_blank = rest.size() == 3 || (rest.size() > 3 && rest[3] == ' ');
-    // 1xx: we ask for nothing that has an answer before the answer
+    // 1xx: none of our requests gets an answer before the answer
     if (!status || *status < 200 || *status > 599 || !has_blank) return wrong("it is not HTTP: " + json::quoted(line));
     status_ = static_cast<unsigned>(*status);
     return {};
@@ -117,7 +117,7 @@ Result<> AnswerReader::take_field(std::string_view line) {
             return wrong("its transfer encoding is " + json::quoted(value));
         is_chunked_ = true;
     } else if (are_same_letters(name, "Content-Encoding")) {
-        return wrong("its encoding is " + json::quoted(value));  // we have asked for none
+        return wrong("its encoding is " + json::quoted(value));  // we have not asked for any
     }
     return {};
 }
@@ -142,7 +142,7 @@ Result<> AnswerReader::end_head() {
 }
 
 Result<> AnswerReader::take_chunk_size(std::string_view line) {
-    // extensions of a chunk mean nothing to us; source: RFC 9112, section 7.1.1
+    // we ignore extensions of chunks; source: RFC 9112, section 7.1.1
     auto const size = number_of(trimmed(line.substr(0, line.find(';'))), 16);
     if (!size) return wrong("the size of a chunk is " + json::quoted(line));
     left_ = *size;

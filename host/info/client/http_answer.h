@@ -10,25 +10,25 @@
 
 namespace triton::info {
 
-/// Reads one HTTP/1 answer out of bytes as they come. It is strict and bounded: the server may send
-/// anything, for ever. Source: RFC 9112.
+/// Reads one HTTP/1 answer from bytes as they arrive. It is strict and bounded: the server may send anything, for ever.
+/// Source: RFC 9112.
 ///
 ///     head -> sized | until_end | chunk_size -> chunk -> chunk_end -> chunk_size ... -> trailer -> complete
 class AnswerReader {
 public:
-    /// `limit`: of the bytes in body(). A caller that takes them out as they come may read for ever.
+    /// `limit`: for the bytes in body(). A caller that removes them as they arrive may read for ever.
     explicit AnswerReader(std::size_t limit) : limit_(limit) {}
 
-    /// Takes the next bytes. Errors: corrupt, with what is wrong; after one, nothing more may be asked.
+    /// Takes the next bytes. Errors: corrupt, with what is wrong; after an error nothing else may be called.
     Result<> take(std::string_view bytes);
-    /// The sender has closed the connection. Errors: corrupt when the answer is not complete.
+    /// To be called when the sender has closed the connection. Errors: corrupt when the answer is not complete.
     Result<> end();
 
     [[nodiscard]] bool has_head() const { return state_ != State::head; }
     [[nodiscard]] bool is_complete() const { return state_ == State::complete; }
     /// 0: the head is not complete.
     [[nodiscard]] unsigned status() const { return status_; }
-    /// The received content that was not taken out.
+    /// The content that was received and not removed yet.
     std::string& body() { return body_; }
 
 private:
@@ -44,8 +44,8 @@ private:
 
     std::size_t limit_;
     State state_ = State::head;
-    std::string line_;             ///< what has come of a line
-    std::size_t field_bytes_ = 0;  ///< of the head, then of the trailer
+    std::string line_;             ///< the beginning of a line
+    std::size_t field_bytes_ = 0;  ///< of the head, later of the trailer
     unsigned status_ = 0;
     std::optional<std::uint64_t> length_;
     bool is_chunked_ = false;
@@ -53,12 +53,12 @@ private:
     std::string body_;
 };
 
-/// `path` and these parameters as the target of a request: "/vms?alias=web%200".
+/// Makes `path` and these parameters the target of a request: "/vms?alias=web%200".
 class Target {
 public:
     explicit Target(std::string_view path) : text_(path) {}
     Target& add(std::string_view key, std::string_view value);
-    /// A key without a value.
+    /// Adds a key without a value.
     Target& add(std::string_view key);
     [[nodiscard]] std::string const& text() const { return text_; }
 

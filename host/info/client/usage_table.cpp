@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t mebibyte = 1 << 20;
 
-/// A figure that is shown as it is in /usage, or as a part of it.
+/// A figure that is shown as in /usage, or as a part of it.
 struct Figure {
     std::string_view name;
     std::string_view column;
@@ -54,7 +54,7 @@ void UsageTable::look(json::Array const& usage, TimePoint now) {
         auto const cpu = json::number_of(machine, "cpu_nanoseconds");
         if (cpu) cpu_nanoseconds_[uuid] = *cpu;
         auto const old = before.find(uuid);
-        // less than before: it was started again
+        // less than before: the machine was started again
         if (cpu && old != before.end() && *cpu >= old->second && elapsed > 0) {
             share = static_cast<std::int64_t>(static_cast<double>(*cpu - old->second) * 1000.0 /
                                               static_cast<double>(elapsed));

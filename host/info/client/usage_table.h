@@ -12,7 +12,7 @@
 
 namespace triton::info {
 
-/// What `vminfo top` shows: what machines use, with the share of a processor between two looks.
+/// The table of `vminfo top`: what machines use, with the share of a processor between two looks.
 class UsageTable {
 public:
     enum class Order : std::uint8_t { cpu, memory, tasks, alias };
@@ -21,9 +21,9 @@ public:
 
     explicit UsageTable(Order order) : order_(order) {}
 
-    /// Takes an answer of /usage. `now`: when it came.
+    /// Takes an answer of /usage. `now`: when it was received.
     void look(json::Array const& usage, TimePoint now);
-    /// The table as of the latest look, by what is most. Nothing in it moves a terminal's cursor.
+    /// The table as of the latest look, with the highest values first. Nothing in it moves a terminal's cursor.
     [[nodiscard]] std::string text() const;
 
 private:
