@@ -205,7 +205,8 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
         taken += message.size;
         outcome = take_frame(message);
         if (outcome && outcome->end == End::process_ended && settings_.follows) {
-            while (!shown_.empty() && show()) {
+            pollfd writable{STDOUT_FILENO, POLLOUT, 0};
+            while (!shown_.empty() && ::poll(&writable, 1, -1) != 0 && show()) {
             }
             put_screen_back();
             say(settings_.name + " " + end_text(outcome->status) + "; waiting for its next start");
