@@ -293,3 +293,15 @@ def test_stray_words_are_errors(vmadm):
         assert vmadm.says(command, "x") == (2, f'too many arguments for {command}: "x"\n')
     for command in ("get", "install", "logs", "send", "console", "history", "recover"):
         assert vmadm.says(command, "x", "y") == (2, f'too many arguments for {command}: "y"\n')
+
+
+def test_nothing_is_recovered_of_what_was_never_there(host, vmadm, tiny):
+    unknown, uuid = new_uuid(), new_uuid()
+    assert vmadm.says("recover", unknown) == (1, f"VM {unknown} not found\n") == vmadm.says("get", unknown)
+    assert left_of(host, unknown) == []
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
+    assert vmadm.says("recover", uuid) == (0, "Successfully recovered\n")
+    host.run("rm", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
+    code, text = vmadm.says("recover", uuid)
+    assert code == 0 and "removed, it belongs to no VM" in text
+    assert vmadm.says("recover", uuid) == (1, f"VM {uuid} not found\n")
