@@ -14,7 +14,8 @@ namespace triton::machine {
 struct FilePlace {
     std::string root = {};  ///< root directory of a machine, where symbolic links lead nowhere else; empty: the host's
     std::string path = {};
-    uid_t owner = 0;  ///< of what is made there: root of the machine
+    std::string machine = {};  ///< named before the path in messages, "MACHINE:/path"; empty: the host's
+    uid_t owner = 0;           ///< of what is made there: root of the machine
     gid_t group = 0;
 };
 
@@ -35,8 +36,8 @@ struct Transferred {
 /// - only regular files are opened, so that nothing waits for a FIFO, and no device does anything;
 /// - what is made belongs to `owner`, and is never setuid or setgid.
 ///
-/// Files appear under their names when they are whole. Errors: those of the file system, with the path; `invalid` for a
-/// path without a name at its end; `refused` for a file system of the kernel; `unsupported` for more than a million
+/// Files appear under their names when they are whole. Errors: those of the file system, with the place; `invalid` for
+/// a path without a name at its end; `refused` for a file system of the kernel; `unsupported` for more than a million
 /// files, or 100 directories in each other.
 Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to);
 

@@ -105,6 +105,7 @@ Result<machine::FilePlace> place_of(Host& host, Side const& side, UniqueFd& root
         return fail(ErrorKind::busy, "VM " + running.uuid.text() + " has just ended");
     return machine::FilePlace{.root = "/proc/self/fd/" + std::to_string(root.get()),
                               .path = side.path,
+                              .machine = running.uuid.text(),
                               .owner = status.st_uid,
                               .group = status.st_gid};
 }
