@@ -9,7 +9,6 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include "lib/base/read_file.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
 
@@ -55,7 +54,7 @@ std::expected<void, Failure> finish(ImportCommand& command) {
 }
 
 Outcome install(Context& context, ImportCommand const& command) {
-    std::string const manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
+    std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
     TRY_RUN(service.install(manifest, command.file, command.options));
     return {};
@@ -175,11 +174,8 @@ Outcome create(Context& context, CreateCommand command) {
         if (command.compression == image::name_of(one)) command.options.compression = one;
     }
     command.options.is_stream = command.format == "zfs" || command.options.is_increment;
-    if (command.manifest == "-") {
-        command.options.manifest = TRY_RUN(read_standard_input(largest_manifest));
-    } else if (!command.manifest.empty()) {
-        command.options.manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
-    }
+    if (!command.manifest.empty())
+        command.options.manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.is_quiet));
     auto const uuid = Uuid::parse(command.origin);
     auto const created =

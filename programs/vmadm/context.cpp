@@ -123,7 +123,7 @@ namespace {
 
 std::expected<std::string, Failure> payload_text(Options const& options, std::string_view refusal) {
     if (!options.file.empty() && options.file != "-") {
-        auto text = read_file(options.file, most_payload_bytes);
+        auto text = read_input_file(options.file, most_payload_bytes);
         if (!text && text.error().kind == ErrorKind::not_found)
             return std::unexpected(
                 Failure{fail(ErrorKind::not_found, "File: " + options.file + " does not exist.").error()});
@@ -137,7 +137,10 @@ std::expected<std::string, Failure> payload_text(Options const& options, std::st
 
 std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal) {
     auto const text = TRY_RUN(payload_text(options, refusal));
-    return TRY_RUN(machine::read_payload(text));
+    auto read = machine::read_payload(text);
+    if (!read && !options.file.empty() && options.file != "-")
+        read = fail(read.error().kind, options.file + ": " + read.error().text());
+    return TRY_RUN(std::move(read));
 }
 
 std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words) {

@@ -25,7 +25,7 @@ def test_a_clone_has_the_content_and_nothing_in_common(host, vmadm, tiny):
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", tags={"a": 1}, launch=sleeping()))
     vmadm.ok("exec", "first", BUSYBOX, "touch", "/etc/mark")
     code, text = vmadm.says("clone", "first", "--file=/dev/null", "alias=second")
-    assert code == 1 and text.startswith("Invalid JSON payload")
+    assert code == 1 and text.startswith("/dev/null: Invalid JSON payload: ")
     assert vmadm.says("clone", "first", f"uuid={copy}", "alias=second", "ram=64") == (0, f"Successfully cloned VM {uuid} to VM {copy}\n")
     machine = json.loads(vmadm.ok("get", "second"))
     assert machine["state"] == "running" and machine["nics"] == [] and machine["tags"] == {"a": 1} and machine["ram"] == 64
