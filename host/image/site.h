@@ -19,7 +19,8 @@ struct Site {
 };
 
 /// Reads `triton.json`; without one, everything has its default. Keys of other programs are left alone.
-/// Errors: `invalid`, "<path> is not a configuration", with details; those of reading it.
+/// Errors: `invalid`, "<path> is not a configuration", with details, or when the settings name another pool; those of
+/// reading it, and of a root that is not there.
 Result<Site> read_site(Settings const& settings);
 
 /// imgadm.conf; without one there is no source. Errors: as read_configuration().

@@ -29,6 +29,7 @@ image::Settings Context::settings() const {
     image::Settings settings;
     char const* const root = std::getenv("TRITON_ROOT");
     settings.root = !options_->root.empty() ? options_->root : root ? root : "";
+    settings.pool = options_->pool;
     settings.cancel = cancel_;
     return settings;
 }

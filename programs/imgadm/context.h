@@ -17,6 +17,7 @@ namespace triton::program {
 struct GlobalOptions {
     std::string root = {};
     std::string progress = "auto";
+    std::string pool = {};
     bool is_verbose = false;
     bool has_json_errors = false;
 };

@@ -157,16 +157,28 @@ void add_update(CLI::App& app, Run& run) {
     app.callback([command, &run] { run = [command](Context& context) { return update(context, *command); }; });
 }
 
+/// SmartOS's imgadm sends images to a server; here they are copied into the directory of a source.
+std::unexpected<Failure> refuse_to_publish() {
+    return std::unexpected(
+        failure_of(Error{.kind = ErrorKind::unsupported,
+                         .attempted = {},
+                         .reason = "imgadm sends no image to a server",
+                         .details = {"imgadm create -o DIRECTORY writes two files; in the directory of a source "
+                                     "(imgadm sources add -t directory) they are published."}}));
+}
+
 struct CreateCommand {
     std::string origin;
     std::string manifest;
     std::string compression = "none";
     std::string format = "tar";
+    std::string server;
     image::CreateOptions options;
     bool is_quiet = false;
 };
 
 Outcome create(Context& context, CreateCommand command) {
+    if (!command.server.empty()) return refuse_to_publish();
     static constexpr std::array<image::Compression, 5> all{image::Compression::none, image::Compression::gzip,
                                                            image::Compression::bzip2, image::Compression::xz,
                                                            image::Compression::zstd};
@@ -210,15 +222,23 @@ void add_create(CLI::App& app, Run& run) {
     app.add_option("-s,--script", command->options.script,
                    "program that prepares a copy of the machine, inside it, before the image is made")
         ->type_name("FILE");
+    app.add_option("-p,--publish", command->server, "is not supported: see imgadm publish")->type_name("URL");
     app.add_flag("-q,--quiet", command->is_quiet, "print errors only");
     app.callback([command, &run] { run = [command](Context& context) { return create(context, *command); }; });
 }
 
-constexpr std::array<CommandRow, 4> rows{{
+/// Takes all words and options: an answer about them would not help.
+void add_publish(CLI::App& app, Run& run) {
+    app.fallthrough(false)->allow_extras();
+    app.callback([&run] { run = [](Context&) -> Outcome { return refuse_to_publish(); }; });
+}
+
+constexpr std::array<CommandRow, 5> rows{{
     {"import", "bring an image in: from a source, a registry, a layout, a file or a directory", add_import},
     {"install", "bring an image in from its manifest and its file", add_install},
     {"update", "resolve tags again and import what they mean now", add_update},
     {"create", "make an image of a directory or a machine", add_create},
+    {"publish", "is not supported: says how images are published", add_publish},
 }};
 
 }  // namespace

@@ -29,7 +29,7 @@ triton::UniqueFd catch_interrupts() {
     return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// Of a line that could not be read.
+/// Also of a line that could not be read, or whose words a command has taken.
 bool asks_for_json(std::vector<std::string> const& words) {
     return std::ranges::any_of(words, [](std::string const& word) { return word == "-E" || word == "--json-errors"; });
 }
@@ -61,5 +61,5 @@ int main(int argc, char** argv) {
         failure.code = "Interrupted";
         failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");
     }
-    return report(failure, line->options.has_json_errors);
+    return report(failure, line->options.has_json_errors || asks_for_json(words));
 }

@@ -307,6 +307,34 @@ def test_errors_have_codes_and_exit_codes(host):
     assert "an image of Docker Hub is docker.io/library/alpine:3.20, a file is ./alpine:3.20" in meant
     assert "key \"nmae\" does not exist; did you mean \"name\"?" in host.run("list", "nmae=x", code=2).stderr
     assert host.run("list").stdout == "UUID  NAME  VERSION  OS  TYPE  PUB\n"
+    missing = host.run("--root", host.root / "none", "list", code=1)
+    assert missing.stderr == f"imgadm: error (ResourceNotFound): cannot open the root directory {host.root}/none: No such file or directory\n"
+    assert missing.stdout == "" and not (host.root / "none").exists()
+
+
+def test_publish_is_refused_with_what_to_do_instead(host):
+    server = "https://images.example.com"
+    for words in (["publish"], ["publish", "-m", "x.imgmanifest", "-f", "x.zfs.gz", server], ["create", "-p", server, host.root]):
+        assert host.run(*words, code=1).stderr == (
+            "imgadm: error (NotSupported): imgadm sends no image to a server\n"
+            "  imgadm create -o DIRECTORY writes two files; in the directory of a source (imgadm sources add -t directory) they are published.\n")
+    assert json.loads(host.run("publish", "-m", "x.imgmanifest", "-E", code=1).stderr)["code"] == "NotSupported"
+
+
+def test_another_pool_than_the_host_has_is_refused(area, host):
+    (area / "files").mkdir()
+    refused = 'this host has no pool "zones": its images are in /var/triton/pool ("storage" in /etc/triton/triton.json)\n'
+    for words in (["-P", "zones", "list"], ["import", "-P", "zones", area / "files"], ["--pool=zones", "sources"], ["vacuum", "-f", "-P", "zones"]):
+        assert host.run(*words, code=1).stderr == f"imgadm: error (InvalidParameter): {refused}"
+    assert not host.pool.exists()
+    host.run("import", "-P", "/var/triton/pool", area / "files")
+    assert len(host.uuids()) == 1
+    configuration = {"storage": {"backend": "directory", "dataset": "tank/triton"}}
+    (host.root / "etc/triton/triton.json").write_text(json.dumps(configuration))
+    for pool in ("tank", "tank/triton", "/var/triton/pool"):
+        assert host.run("-P", pool, "list", "-H").stdout.count("\n") == 1
+    for pool in ("tan", "triton", "tank/", "tank/triton/x"):
+        assert "its images are in tank/triton" in host.run("-P", pool, "list", code=1).stderr
 
 
 def test_without_root_it_says_so(area, host):
