@@ -305,6 +305,8 @@ def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     finally:
         logs.kill()
         logs.wait()
+    lost = host.run("sh", "-c", 'exec vmadm logs "$1" >/dev/full', "sh", uuid)
+    assert (lost.returncode, lost.stderr) == (1, "cannot write the output: No space left on device\n")
 
 
 def test_a_machine_cannot_lead_its_host_elsewhere(host, vmadm, tiny):
