@@ -104,11 +104,13 @@ Outcome run_history(Options const& options) {
     }
     info::Target target("/history");
     if (uuid) target.add("vm", uuid->text());
-    if (auto const lines = vminfod.ask(target)) return print(*lines);
     machine::Store const store{machine::Layout{options.root}};
-    std::string text;
-    for (std::string const& line : TRY_RUN(store.history(uuid)))
-        text += line + "\n";
+    auto const told = vminfod.ask(target);
+    std::string text = told.value_or("");
+    if (!told)
+        for (std::string const& line : TRY_RUN(store.history(uuid)))
+            text += line + "\n";
+    if (uuid && text.empty()) (void)TRY_RUN(store.load(*uuid));  // there was no such VM
     return print(text);
 }
 

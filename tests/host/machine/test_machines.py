@@ -207,6 +207,9 @@ def test_messages_and_exit_codes(vmadm, tiny):
     assert json.loads(vmadm.ok("get", "msg"))["alias"] == "msg"
     vmadm.ok("update", "msg", "indestructible_zoneroot=false")
     assert [json.loads(line)["command"] for line in vmadm.ok("history", uuid).splitlines()][:2] == ["create", "create"]
+    assert vmadm.says("history", missing) == (1, f"VM {missing} not found\n")
+    vmadm.ok("delete", uuid)
+    assert json.loads(vmadm.ok("history", uuid).splitlines()[-1])["command"] == "delete"
 
 
 def test_the_line_is_read_as_it_stands(host, vmadm, tiny):
