@@ -180,6 +180,11 @@ std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::stri
     return filters;
 }
 
+void tell_unreadable(std::span<machine::BrokenFile const> files) {
+    for (machine::BrokenFile const& file : files)
+        say(machine::harmless(file.error.text()));
+}
+
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words) {
     if (options.words.empty() || options.words.front().empty())
@@ -200,7 +205,9 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
         return uuids;
     }
     auto const wanted = TRY_RUN(filters(options.words, "filter"));
-    for (Machine const& machine : TRY_RUN(machines.list()).machines)
+    auto const listed = TRY_RUN(machines.list());
+    tell_unreadable(listed.broken);
+    for (Machine const& machine : listed.machines)
         if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);
     if (uuids.empty())
         return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});

@@ -184,7 +184,9 @@ Outcome run_stats(Options const& options) {
     for (Uuid const& uuid : uuids)
         (void)TRY_RUN(machines.store().load(uuid));
     json::Array rows;
-    for (Machine const& machine : TRY_RUN(machines.list()).machines) {
+    auto const listed = TRY_RUN(machines.list());
+    if (uuids.empty()) tell_unreadable(listed.broken);
+    for (Machine const& machine : listed.machines) {
         bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();
         if (is_wanted) rows.push_back(stats_of(*host, machine.uuid, node_of(machine), options.as_json));
     }

@@ -265,6 +265,10 @@ def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
     assert listed.returncode == 0
     assert sorted(listed.stdout.split()) == sorted([f"{uuid}:stopped", f"{broken}:unreadable"])
     assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
+    stats = vmadm("stats", "-j")
+    assert stats.returncode == 0 and [row["uuid"] for row in json.loads(stats.stdout)].count(uuid) == 1 and broken not in stats.stdout
+    assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in stats.stderr
+    assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in vmadm("stop", "alias=nobody").stderr
     host.run("cp", f"/var/triton/vmadm/machines/{broken}.json", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
     for gone in (broken, uuid):
         vmadm.ok("delete", gone)
