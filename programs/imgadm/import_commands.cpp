@@ -2,8 +2,10 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -53,6 +55,55 @@ std::expected<void, Failure> finish(ImportCommand& command) {
     return {};
 }
 
+template <class... Kinds>
+bool is_one_of(image::Reference const& reference) {
+    return (std::holds_alternative<Kinds>(reference) || ...);
+}
+
+/// An option of `import` and what it is for: anything else would ignore it.
+struct Use {
+    std::string_view option;
+    bool is_given;
+    bool (*fits)(image::Reference const& reference);
+    std::string_view what;
+};
+
+std::array<Use, 7> uses_of(ImportCommand const& command) {
+    using namespace image;
+    constexpr auto is_from_source = is_one_of<Uuid>;
+    constexpr auto is_file = is_one_of<PathReference>;
+    constexpr auto is_oci = is_one_of<RegistryReference, LayoutReference>;
+    constexpr auto is_from_registry = is_one_of<RegistryReference>;
+    constexpr auto has_no_manifest = is_one_of<RegistryReference, LayoutReference, PathReference>;
+    constexpr std::string_view without_manifest = "a registry, a layout, a tarball or a directory";
+    ImportOptions const& options = command.options;
+    return {{{"--source", !options.source.empty(), is_from_source, "a UUID of a source"},
+             {"--uuid", !command.uuid.empty(), is_file, "a tarball or a directory"},
+             {"--name", !options.name.empty(), has_no_manifest, without_manifest},
+             {"--image-version", !options.version.empty(), has_no_manifest, without_manifest},
+             {"--platform", !command.platform.empty(), is_oci, "a registry or a layout"},
+             {"--authfile", !options.authfile.empty(), is_from_registry, "a registry"},
+             {"--insecure", options.is_insecure, is_from_registry, "a registry"}}};
+}
+
+/// Errors: usage, if an option would be ignored. `references`: those of the command; empty: it has a manifest.
+std::expected<void, Failure> check_uses(ImportCommand const& command, std::span<image::Reference const> references) {
+    auto const misused = [](Use const& use, std::string const& by) {
+        return std::unexpected(
+            usage_failure(std::string(use.option) + " is for " + std::string(use.what) + ", and not for " + by));
+    };
+    for (Use const& use : uses_of(command)) {
+        if (!use.is_given) continue;
+        if (references.empty()) return misused(use, "an image with a manifest (-m)");
+        for (std::size_t i = 0; i < references.size(); ++i)
+            if (!use.fits(references[i])) return misused(use, command.references[i]);
+    }
+    if (command.options.uuid && references.size() > 1)
+        return std::unexpected(
+            usage_failure("--uuid is for one image, and " + std::to_string(references.size()) + " are named"));
+    return {};
+}
+
 Outcome install(Context& context, ImportCommand const& command) {
     std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
@@ -65,6 +116,7 @@ Outcome import(Context& context, ImportCommand command) {
     if (!command.file.empty()) {
         if (!command.references.empty())
             return std::unexpected(usage_failure("give either the name of an image or its file with -f, not both"));
+        if (auto const used = check_uses(command, {}); !used) return used;
         return install(context, command);
     }
     if (command.references.empty())
@@ -77,6 +129,7 @@ Outcome import(Context& context, ImportCommand command) {
         if (!reference) return std::unexpected(usage_failure(reference.error().text()));
         references.push_back(*std::move(reference));
     }
+    if (auto const used = check_uses(command, references); !used) return used;
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
     for (image::Reference const& reference : references)
         TRY_RUN(service.import(reference, command.options));

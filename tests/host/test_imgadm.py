@@ -321,6 +321,30 @@ def test_publish_is_refused_with_what_to_do_instead(host):
     assert json.loads(host.run("publish", "-m", "x.imgmanifest", "-E", code=1).stderr)["code"] == "NotSupported"
 
 
+def test_options_of_import_that_would_be_ignored_are_refused(area, host):
+    uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    (area / "tree").mkdir()
+    registry, layout, path = "docker.io/library/alpine:3.20", "oci:layout:1", area / "tree"
+    of_registry, of_file, of_oci = "a registry", "a tarball or a directory", "a registry or a layout"
+    of_source, of_own = "a UUID of a source", "a registry, a layout, a tarball or a directory"
+    for option, allowed, refused in [
+        (("-S", "http://127.0.0.1:1"), of_source, (registry, layout, path)),
+        (("--uuid", uuid), of_file, (uuid, registry, layout)),
+        (("--name", "x"), of_own, (uuid,)),
+        (("--image-version", "x"), of_own, (uuid,)),
+        (("--platform", "linux/arm64"), of_oci, (uuid, path)),
+        (("--authfile", "/x"), of_registry, (uuid, layout, path)),
+        (("-k",), of_registry, (uuid, layout, path)),
+    ]:
+        name = {"-S": "--source", "-k": "--insecure"}.get(option[0], option[0])
+        for reference in refused:
+            assert host.run("import", *option, reference, code=2).stderr == f"imgadm: error (Usage): {name} is for {allowed}, and not for {reference}\n"
+        wanted = f"imgadm: error (Usage): {name} is for {allowed}, and not for an image with a manifest (-m)\n"
+        assert host.run("import", "-m", path, "-f", path, *option, code=2).stderr == wanted
+    assert host.run("import", "--uuid", uuid, path, path, code=2).stderr == "imgadm: error (Usage): --uuid is for one image, and 2 are named\n"
+    assert host.uuids() == []
+
+
 def test_another_pool_than_the_host_has_is_refused(area, host):
     (area / "files").mkdir()
     refused = 'this host has no pool "zones": its images are in /var/triton/pool ("storage" in /etc/triton/triton.json)\n'
