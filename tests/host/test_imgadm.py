@@ -345,6 +345,27 @@ def test_options_of_import_that_would_be_ignored_are_refused(area, host):
     assert host.uuids() == []
 
 
+def test_options_of_sources_that_would_be_ignored_are_refused(host):
+    host.run("sources", "add", "-f", "http://127.0.0.1:1")
+    one = "only one of --add, --delete, --edit, --check and list can be asked for"
+    for words in (["-a", "http://127.0.0.1:2", "remove", "http://127.0.0.1:1"], ["-e", "add", "http://127.0.0.1:2"], ["-c", "remove", "http://127.0.0.1:1"],
+                  ["list", "-a", "http://127.0.0.1:2"], ["list", "-c"], ["-d", "http://127.0.0.1:1", "add", "http://127.0.0.1:2"]):
+        assert host.run("sources", *words, code=2).stderr == f"imgadm: error (Usage): {one}\n", words
+    for option in (["-t", "directory"], ["-k"], ["-f"], ["--signature", "required"], ["--key", "x"], ["--signatures", "x"], ["--authfile", "x"],
+                   ["--mirror", "x"], ["--cacert", "x"], ["--channel", "x"]):
+        name = {"-t": "--type", "-k": "--insecure", "-f": "--force"}.get(option[0], option[0])
+        for words in ([], ["remove", "http://127.0.0.1:1"], ["-c"]):
+            wanted = f"imgadm: error (Usage): {name} is for a source that is added\n"
+            assert host.run("sources", *words, *option, code=2).stderr == wanted, (words, option)
+    assert "excludes" in host.run("sources", "-c", "-j", code=2).stderr
+    assert host.run("sources").stdout == "http://127.0.0.1:1\n"
+
+
+def test_what_was_not_added_is_not_said_to_be(host):
+    done = host.run("sources", "add", "-t", "directory", "-f", "http://127.0.0.1:1", "ftp://127.0.0.1", code=2)
+    assert done.stdout == "" and host.run("sources").stdout == ""
+
+
 def test_another_pool_than_the_host_has_is_refused(area, host):
     (area / "files").mkdir()
     refused = 'this host has no pool "zones": its images are in /var/triton/pool ("storage" in /etc/triton/triton.json)\n'
