@@ -57,7 +57,8 @@ Outcome run_exec(Options const& options) {
     if (running.leader <= 0)
         return failed(ErrorKind::refused,
                       "Cannot execute a command in VM " + running.uuid.text() + ": it is not running");
-    return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(*host, running))));
+    return exit_with(
+        TRY_RUN(run_inside(running.uuid.text(), running.leader, {words}, false, is_current(*host, running))));
 }
 
 /// What a console offers: the first of these that the machine has.
@@ -70,13 +71,14 @@ Outcome run_console(Options const& options) {
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "console"));
     Machine const machine = TRY_RUN(host->machines().get(uuid));
     if (machine.state != machine::State::running || !machine.pid)
-        return failed(ErrorKind::refused, "cannot connect to console when state is \"" +
-                                              std::string(name_of(machine.state)) + "\" must be \"running\".");
+        return failed(ErrorKind::refused, "cannot connect to the console of VM " + uuid.text() + ": its state is \"" +
+                                              std::string(name_of(machine.state)) + "\", not \"running\"");
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
         return failed(ErrorKind::refused, "A console needs a terminal; exec runs a command without one.");
     Running const running{uuid, *machine.pid};
     host->note("Connected to VM " + uuid.text() + ". Ctrl-] leaves.");
-    return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(*host, running))));
+    return exit_with(
+        TRY_RUN(run_inside(uuid.text(), running.leader, console_programs(), true, is_current(*host, running))));
 }
 
 /// A side of `vmadm cp`: "VM:/path" or a path of the host. A "/" before the ":" makes it one of the host.
@@ -146,7 +148,7 @@ Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& u
     // a place of its own for each version, as long as the machine is not started again
     std::string const inside = std::string(machine::launcher_inside) + "-" + std::to_string(status.st_ino) + "-" +
                                std::to_string(status.st_mtim.tv_sec);
-    TRY(lend_file(*machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));
+    TRY(lend_file(uuid.text(), *machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));
     return host.launcher().upgrade(*machine.pid, machine.first_uid.value_or(0), inside);
 }
 

@@ -195,7 +195,8 @@ class Terminal:
 
 
 def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
-    vmadm.ok("create", payload=payload(tiny, alias="con", launch=sleeping()))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="con", launch=sleeping()))
     assert vmadm.says("console", "con") == (1, "A console needs a terminal; exec runs a command without one.\n")
     terminal = Terminal(host, "console", "con")
     terminal.type("tty; echo =$((6*7))=; stty size >/dev/null\n")
@@ -212,9 +213,10 @@ def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
     # a machine that says that something else makes terminals
     vmadm.ok("exec", "con", BUSYBOX, "sh", "-c", "mount -t tmpfs none /dev/pts && mkfifo /dev/pts/ptmx")
     terminal = Terminal(host, "console", "con")
+    terminal.expect(f"cannot enter VM {uuid}: ")
     assert terminal.end() == 1
     vmadm.ok("stop", "con")
-    assert vmadm.says("console", "con") == (1, 'cannot connect to console when state is "stopped" must be "running".\n')
+    assert vmadm.says("console", "con") == (1, f'cannot connect to the console of VM {uuid}: its state is "stopped", not "running"\n')
     vmadm.ok("create", payload=payload(debian, alias="deb"))
     terminal = Terminal(host, "console", "deb")
     terminal.type("tty; id -un\n")
