@@ -138,6 +138,9 @@ def test_reprovision_keeps_all_but_the_content(host, vmadm, tiny, debian):
     assert after["tags"] == {"a": 1} and after["launch"] == before["launch"]
     assert vmadm("exec", "again", "/bin/sh", "-c", "test -e /etc/debian_version && ! test -e /etc/old").returncode == 0
     assert vmadm.says("reprovision", "again", payload="{}") == (1, "image_uuid: required key is missing\n")
+    assert vmadm.says("reprovision", "again", payload='{"image_uuid":"x"}') == (1, 'image_uuid: "x" is not a UUID\n')
+    assert vmadm.says("reprovision", "again", payload='{"image_uuid":1}') == (1, "image_uuid: expected a string, found number\n")
+    assert vmadm.says("reprovision", "again", payload=json.dumps({"dataset_uuid": debian})) == (0, f"Successfully reprovisioned VM {uuid}\n")
 
 
 def test_a_machine_that_does_not_start_stays(vmadm, tiny):
