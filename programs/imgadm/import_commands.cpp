@@ -257,12 +257,13 @@ void add_create(CLI::App& app, Run& run) {
     app.add_option("-m,--manifest", command->manifest,
                    "file with given parts of the manifest; - reads it from standard input")
         ->type_name("FILE");
-    app.add_option("-o,--output-directory", command->options.output,
-                   "write the image and its manifest there; default: install it on this host")
-        ->type_name("DIRECTORY");
+    auto* const output = app.add_option("-o,--output-directory", command->options.output,
+                                        "write the image and its manifest there; default: install it on this host")
+                             ->type_name("DIRECTORY");
     app.add_option("-c,--compression", command->compression, "none, gzip, bzip2, xz or zstd")
         ->check(CLI::IsMember({"none", "gzip", "bzip2", "xz", "zstd"}))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->needs(output);
     app.add_option("--format", command->format, "tar, or zfs: a stream of a machine on ZFS, into files")
         ->check(CLI::IsMember({"tar", "zfs"}))
         ->capture_default_str();

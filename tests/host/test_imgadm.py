@@ -137,6 +137,7 @@ def test_create_writes_files_that_install_takes(area, host):
     manifest.write_text(json.dumps({"name": "made", "version": "2.1", "description": "x", "tags": {"role": "web"}}))
     out = area / "out"
     host.run("create", tree, "-m", manifest, "-o", out, "-c", "gzip")
+    assert "--compression requires --output-directory" in host.run("create", tree, "-m", manifest, "-c", "gzip", code=2).stderr
     assert sorted(one.name for one in out.iterdir()) == ["made-2.1.imgmanifest", "made-2.1.tar.gz"]
     assert host.images() == [] and host.blobs() == [] and host.left_over() == []
     host.run("install", "-m", out / "made-2.1.imgmanifest", "-f", out / "made-2.1.tar.gz")
