@@ -145,6 +145,13 @@ Result<> run_editor(std::string const& path) {
     return fail(ErrorKind::refused, "the editor failed, and nothing was changed");
 }
 
+Outcome take_edited(Context& context, image::ImageService& service, std::string const& text) {
+    auto read = TRY_RUN(image::read_configuration(text, "what was edited"));
+    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
+    context.message("Changed the sources");
+    return {};
+}
+
 Outcome edit_sources(Context& context, image::ImageService& service) {
     image::Configuration const configuration{.sources = service.sources()};
     std::string path = "/tmp/imgadm-sources.XXXXXX";
@@ -154,16 +161,16 @@ Outcome edit_sources(Context& context, image::ImageService& service) {
     bool const is_written = ::write(file.get(), before.data(), before.size()) == static_cast<ssize_t>(before.size());
     auto const edited = is_written ? run_editor(path) : Result<>(fail(errno, "write " + path));
     auto const after = edited ? read_file(path, 1 << 20) : Result<std::string>(std::unexpected(edited.error()));
-    ::unlink(path.c_str());
-    if (!after) return std::unexpected(failure_of(after.error()));
-    if (*after == before) {
-        context.message("No change");
-        return {};
+    bool const is_changed = after && *after != before;
+    Outcome taken = is_changed ? take_edited(context, service, *after) : Outcome();
+    if (taken) {
+        ::unlink(path.c_str());
+    } else {
+        taken.error().error.details.push_back("What was edited is kept in " + path);
     }
-    auto read = TRY_RUN(image::read_configuration(*after, "what was edited"));
-    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
-    context.message("Changed the sources");
-    return {};
+    if (!after) return std::unexpected(failure_of(after.error()));
+    if (!is_changed) context.message("No change");
+    return taken;
 }
 
 Outcome sources(Context& context, SourcesCommand const& command) {
