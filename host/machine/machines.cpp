@@ -973,10 +973,9 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
             continue;
         }
         MachineLock const own = TRY(lock(*owner, "recover"));
+        LockFile const lock_file(store_, *owner);
         if (store_.exists(*owner)) continue;
-        TRY(parts_.units.halt(*owner));
-        TRY(underive(*owner));
-        TRY(destroy_tree(*owner));
+        TRY(perform_marked(*owner, deletion(*owner)));
         done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
         is_known = true;
     }

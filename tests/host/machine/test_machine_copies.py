@@ -308,9 +308,12 @@ def test_nothing_is_recovered_of_what_was_never_there(host, vmadm, tiny):
     unknown, uuid = new_uuid(), new_uuid()
     assert vmadm.says("recover", unknown) == (1, f"VM {unknown} not found\n") == vmadm.says("get", unknown)
     assert left_of(host, unknown) == []
-    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, cpu_cap=50, launch=sleeping()))
     assert vmadm.says("recover", uuid) == (0, "Successfully recovered\n")
     host.run("rm", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
     code, text = vmadm.says("recover", uuid)
     assert code == 0 and "removed, it belongs to no VM" in text
+    assert left_of(host, uuid) == []
+    assert uuid not in host.run("imgadm", "get", tiny, check=True).stdout, "it must hold no image any more"
+    assert host.run("find", "/etc/systemd", "/run/systemd/transient", "-name", f"*{uuid}*").stdout == ""
     assert vmadm.says("recover", uuid) == (1, f"VM {uuid} not found\n")
