@@ -4,7 +4,7 @@ _imgadm() {
     local command= words= things= keys= list= begun= i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
-        --root|--progress) i=$((i + 1)) ;;
+        --root|-P|--pool|--progress) i=$((i + 1)) ;;
         -*) ;;
         *) command=${COMP_WORDS[i]}; break ;;
         esac
@@ -21,7 +21,8 @@ _imgadm() {
         import) words='-h --help -S --source -m --manifest -f --file -q --quiet --uuid --name --image-version --platform --authfile -k --insecure' things= keys= ;;
         install) words='-h --help -m --manifest -f --file -q --quiet' things= keys= ;;
         update) words='-h --help -n --dry-run --authfile -k --insecure' things= keys= ;;
-        create) words='-h --help -m --manifest -o --output-directory -c --compression --format -i --incremental --max-origin-depth -s --script -q --quiet' things= keys= ;;
+        create) words='-h --help -m --manifest -o --output-directory -c --compression --format -i --incremental --max-origin-depth -s --script -p --publish -q --quiet' things= keys= ;;
+        publish) words='-h --help' things= keys= ;;
         delete) words='-h --help' things=yes keys= ;;
         vacuum) words='-h --help -n --dry-run -f --force -j --json' things= keys= ;;
         gc) words='-h --help -n --dry-run -j --json' things= keys= ;;
@@ -33,7 +34,7 @@ _imgadm() {
         completion) words='-h --help' things= keys='bash zsh fish' ;;
         help) words='-h --help' things= keys= ;;
         reference) words='-h --help' things= keys='manifest sources' ;;
-        '') words='-h --help -E --json-errors --root --progress -v --verbose --version list get avail show ancestry import install update create delete vacuum gc pin unpin sources scrub why completion help reference' ;;
+        '') words='-h --help -E --json-errors --root -P --pool --progress -v --verbose --version list get avail show ancestry import install update create publish delete vacuum gc pin unpin sources scrub why completion help reference' ;;
     esac
     case $command:$previous in
         list:-o|list:--output) things= keys= words=$list2 list=yes ;;
@@ -61,6 +62,7 @@ _imgadm() {
         create:--format) things= keys= words='tar zfs' ;;
         create:--max-origin-depth) things= keys= words= ;;
         create:-s|create:--script) things= keys= words= ;;
+        create:-p|create:--publish) things= keys= words= ;;
         sources:-a|sources:--add) things= keys= words= ;;
         sources:-d|sources:--delete) things= keys= words= ;;
         sources:-t|sources:--type) things= keys= words='imgapi directory registry' ;;
@@ -72,6 +74,7 @@ _imgadm() {
         sources:--cacert) things= keys= words= ;;
         sources:--channel) things= keys= words= ;;
         *:--root) things= keys= words= ;;
+        *:-P|*:--pool) things= keys= words= ;;
         *:--progress) things= keys= words='auto line json none' ;;
     esac
     if [[ -n $list ]]; then

@@ -12,6 +12,7 @@ _imgadm() {
         'install:bring an image in from its manifest and its file'
         'update:resolve tags again and import what they mean now'
         'create:make an image of a directory or a machine'
+        'publish:is not supported: says how images are published'
         'delete:delete images'
         'vacuum:delete images that nothing is made from'
         'gc:delete content that nothing refers to'
@@ -31,6 +32,8 @@ _imgadm() {
         '-E[print an error as a JSON object in one line]' \
         '--json-errors[print an error as a JSON object in one line]' \
         '--root[use the state and configuration below this directory; default\: $TRITON_ROOT]:value:_files' \
+        '-P[the pool of this host, which has one\: any other is an error]:value:_files' \
+        '--pool[the pool of this host, which has one\: any other is an error]:value:_files' \
         '--progress[auto, line, json or none]:value:(auto line json none)' \
         '-v[tell each phase also where standard error is not a terminal]' \
         '--verbose[tell each phase also where standard error is not a terminal]' \
@@ -149,8 +152,14 @@ _imgadm() {
             '--max-origin-depth[refuse an increment with more images below it than this]:value:_files' \
             '-s[program that prepares a copy of the machine, inside it, before the image is made]:value:_files' \
             '--script[program that prepares a copy of the machine, inside it, before the image is made]:value:_files' \
+            '-p[is not supported\: see imgadm publish]:value:_files' \
+            '--publish[is not supported\: see imgadm publish]:value:_files' \
             '-q[print errors only]' \
             '--quiet[print errors only]' \
+            '*:file:_files' ;;
+        publish) _arguments \
+            '-h[print this text]' \
+            '--help[print this text]' \
             '*:file:_files' ;;
         delete) _arguments \
             '-h[print this text]' \

@@ -24,6 +24,8 @@ struct Settings {
     std::string root = {};
     std::string configuration = "/etc/triton/triton.json";
     std::string state = "/var/triton";
+    /// Names the pool that the host must have: by its directory, or on ZFS by its dataset or zpool. Empty: any.
+    std::string pool = {};
     /// A descriptor that is readable when the work is to be given up. Borrowed; -1: never.
     int cancel = -1;
 };

@@ -14,6 +14,7 @@
 #include "lib/files/copy_file.h"
 #include "lib/files/pending_file.h"
 #include "lib/json/table.h"
+#include "lib/json/text.h"
 #include "lib/json/values.h"
 #include "lib/json/writer.h"
 
@@ -80,6 +81,18 @@ Result<HostKeys> read_host_keys(std::string const& path) {
     return std::unexpected(std::move(error));
 }
 
+/// A host has one pool. A command that names another one is refused: it would work on images which were not meant.
+Result<> check_pool(Settings const& settings, storage::Settings const& storage) {
+    std::string const& dataset = storage.dataset;
+    bool const is_ours =
+        settings.pool.empty() || settings.root + settings.pool == storage.path ||
+        (!dataset.empty() && (settings.pool == dataset || settings.pool == dataset.substr(0, dataset.find('/'))));
+    if (is_ours) return {};
+    std::string const known = dataset.empty() ? storage.path.substr(settings.root.size()) : dataset;
+    return fail("this host has no pool " + json::quoted(settings.pool) + ": its images are in " + known +
+                " (\"storage\" in " + settings.configuration + ")");
+}
+
 /// Replaces the whole content of a file and makes it durable.
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
     std::size_t const slash = path.rfind('/');
@@ -105,6 +118,8 @@ Result<UniqueFd> open_durable_directory(std::string const& path) {
 }
 
 Result<Site> read_site(Settings const& settings) {
+    if (!settings.root.empty() && ::access(settings.root.c_str(), F_OK) != 0)
+        return fail(errno, "open the root directory " + settings.root);
     HostKeys const keys = TRY(read_host_keys(settings.root + settings.configuration));
     std::string const state = settings.root + settings.state;
     Site site{.content = state + "/content",
@@ -114,6 +129,7 @@ Result<Site> read_site(Settings const& settings) {
     if (keys.storage.backend != "auto") site.storage.backend = TRY(storage::parse_backend(keys.storage.backend));
     site.storage.path = settings.root + (keys.storage.path.empty() ? settings.state + "/pool" : keys.storage.path);
     site.storage.dataset = keys.storage.dataset;
+    TRY(check_pool(settings, site.storage));
     return site;
 }
 

@@ -85,10 +85,20 @@ std::string parent_of(std::string_view path) {
     return slash == 0 ? "/" : std::string(path.substr(0, slash));
 }
 
+/// The path of what is in a directory.
+std::string below(std::string const& directory, std::string const& name) {
+    return directory + (directory.ends_with('/') ? "" : "/") + name;
+}
+
+/// A path as an operator writes it, with the machine: the host may have the same one.
+std::string label(FilePlace const& place, std::string const& path) {
+    return place.machine.empty() ? path : place.machine + ":" + path;
+}
+
 /// Opens a path inside the root of its place.
 Result<UniqueFd> open_in(FilePlace const& place, std::string const& path, int flags) {
     auto file = files::open_confined(place.root, path, flags | O_CLOEXEC);
-    if (!file) return fail(file.error().code, "open " + path);
+    if (!file) return fail(file.error().code, "open " + label(place, path));
     return file;
 }
 
@@ -101,7 +111,7 @@ struct Found {
 Result<Found> look(FilePlace const& place) {
     Found found;
     found.handle = TRY(open_in(place, place.path, O_PATH));
-    if (::fstat(found.handle.get(), &found.status) != 0) return fail(errno, "look at " + place.path);
+    if (::fstat(found.handle.get(), &found.status) != 0) return fail(errno, "look at " + label(place, place.path));
     return found;
 }
 
@@ -117,48 +127,61 @@ Result<Found> look_at(int directory, std::string const& name, std::string const&
 struct Destination {
     UniqueFd directory;
     std::string name;
+    std::string shown;  ///< directory and name for messages
 };
 
 Result<Destination> destination(FilePlace const& to, std::string_view source_name) {
     auto directory = open_in(to, to.path, O_PATH | O_DIRECTORY);
     std::string name(source_name);
+    std::string path = below(to.path, name);
     if (!directory) {
         bool const is_missing = directory.error().kind == ErrorKind::not_found && !to.path.ends_with('/');
         if (!is_missing && directory.error().code != ENOTDIR) return std::unexpected(directory.error());
         directory = open_in(to, parent_of(to.path), O_PATH | O_DIRECTORY);
         if (!directory) return std::unexpected(directory.error());
         name = name_of(to.path);
+        path = to.path;
     }
-    if (name.empty()) return fail(ErrorKind::invalid, "copy to " + to.path, "the name is missing");
+    if (name.empty()) return fail(ErrorKind::invalid, "copy to " + label(to, to.path), "the name is missing");
     if (!to.root.empty() && is_of_the_kernel(directory->get()))
-        return fail(ErrorKind::refused, "copy to " + to.path, "that is a file system of the kernel");
-    return Destination{std::move(*directory), std::move(name)};
+        return fail(ErrorKind::refused, "copy to " + label(to, to.path), "that is a file system of the kernel");
+    return Destination{std::move(*directory), std::move(name), label(to, path)};
 }
+
+/// What messages call something that is copied: where it is, and where it goes.
+struct Labels {
+    std::string source;
+    std::string target;
+
+    [[nodiscard]] Labels child(std::string const& name) const { return {below(source, name), below(target, name)}; }
+};
 
 class Transfer {
 public:
     Transferred result;
 
-    Result<> copy(Found const& source, int directory, std::string const& name, std::string const& shown,
+    Result<> copy(Found const& source, int directory, std::string const& name, Labels const& labels,
                   std::size_t depth) {
         if (++entries_ > most_entries)
-            return fail(ErrorKind::unsupported, "copy " + shown, "there are more than a million files");
+            return fail(ErrorKind::unsupported, "copy " + labels.source, "there are more than a million files");
         if (depth == 0) device_ = source.status.st_dev;
-        if (S_ISREG(source.status.st_mode)) return copy_file(source, directory, name, shown);
-        if (S_ISLNK(source.status.st_mode)) return copy_link(source, directory, name, shown);
+        if (S_ISREG(source.status.st_mode)) return copy_file(source, directory, name, labels);
+        if (S_ISLNK(source.status.st_mode)) return copy_link(source, directory, name, labels);
         if (S_ISDIR(source.status.st_mode) && source.status.st_dev == device_)
-            return copy_directory(source, directory, name, shown, depth);
-        if (depth == 0) return fail(ErrorKind::unsupported, "copy " + shown, "it is neither a file nor a directory");
+            return copy_directory(source, directory, name, labels, depth);
+        if (depth == 0)
+            return fail(ErrorKind::unsupported, "copy " + labels.source, "it is neither a file nor a directory");
         ++result.skipped;
-        if (result.skipped_names.size() < most_names) result.skipped_names.push_back(shown);
+        if (result.skipped_names.size() < most_names) result.skipped_names.push_back(labels.source);
         return {};
     }
 
 private:
-    Result<> copy_file(Found const& source, int directory, std::string const& name, std::string const& shown) {
+    Result<> copy_file(Found const& source, int directory, std::string const& name, Labels const& labels) {
         // Opened by its descriptor, which is then opened again: on the host its name would mean another file.
         files::Source file = TRY(files::open_source(by_descriptor(source.handle.get())));
-        auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = shown}, {});
+        file.path = labels.source;
+        auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = labels.target}, {});
         if (!prepared) return std::unexpected(std::move(prepared).error());
         files::Staged const staged = TRY(files::publish(std::move(*prepared), true));
         ++result.files;
@@ -166,40 +189,40 @@ private:
         return {};
     }
 
-    Result<> copy_link(Found const& source, int directory, std::string const& name, std::string const& shown) {
+    Result<> copy_link(Found const& source, int directory, std::string const& name, Labels const& labels) {
         std::string target(longest_link, '\0');
         ssize_t const length = ::readlinkat(source.handle.get(), "", target.data(), target.size());
-        if (length < 0) return fail(errno, "read the link " + shown);
+        if (length < 0) return fail(errno, "read the link " + labels.source);
         target.resize(static_cast<std::size_t>(length));
         if (::symlinkat(target.c_str(), directory, name.c_str()) != 0) {
             bool const is_replaced = errno == EEXIST && ::unlinkat(directory, name.c_str(), 0) == 0;
             if (!is_replaced || ::symlinkat(target.c_str(), directory, name.c_str()) != 0)
-                return fail(errno, "make the link " + shown);
+                return fail(errno, "make the link " + labels.target);
         }
         ++result.files;
         return {};
     }
 
-    Result<> copy_directory(Found const& source, int directory, std::string const& name, std::string const& shown,
+    Result<> copy_directory(Found const& source, int directory, std::string const& name, Labels const& labels,
                             std::size_t depth) {
         if (depth == most_depth)
-            return fail(ErrorKind::unsupported, "copy " + shown, "it is deeper than 100 directories");
-        Directory const entries = TRY(open_entries(source, shown));
+            return fail(ErrorKind::unsupported, "copy " + labels.source, "it is deeper than 100 directories");
+        Directory const entries = TRY(open_entries(source, labels.source));
         if (::mkdirat(directory, name.c_str(), 0700) != 0 && errno != EEXIST)
-            return fail(errno, "make directory " + shown);
+            return fail(errno, "make directory " + labels.target);
         UniqueFd const made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!made) return fail(errno, "open directory " + shown);
+        if (!made) return fail(errno, "open directory " + labels.target);
         ++result.directories;
         while (dirent const* const entry = ::readdir(entries.get())) {
             std::string const child = entry->d_name;
             if (child == "." || child == "..") continue;
-            std::string const path = shown + "/" + child;
-            Found const found = TRY(look_at(::dirfd(entries.get()), child, path));
-            TRY(copy(found, made.get(), child, path, depth + 1));
+            Labels const inner = labels.child(child);
+            Found const found = TRY(look_at(::dirfd(entries.get()), child, inner.source));
+            TRY(copy(found, made.get(), child, inner, depth + 1));
         }
         std::array const times{source.status.st_atim, source.status.st_mtim};
         if (::fchmod(made.get(), source.status.st_mode & 0777) != 0 || ::futimens(made.get(), times.data()) != 0)
-            return fail(errno, "set the attributes of " + shown);
+            return fail(errno, "set the attributes of " + labels.target);
         return {};
     }
 
@@ -222,8 +245,9 @@ Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to) {
     Destination const target = TRY(destination(to, name_of(from.path)));
     FileIds const ids(to.owner, to.group);
     Transfer transfer;
-    std::string const shown = from.path.substr(0, from.path.find_last_not_of('/') + 1);
-    TRY(transfer.copy(source, target.directory.get(), target.name, shown, 0));
+    // "/" keeps its slash
+    std::string const path = from.path.substr(0, std::max(from.path.find_last_not_of('/') + 1, std::size_t{1}));
+    TRY(transfer.copy(source, target.directory.get(), target.name, {label(from, path), target.shown}, 0));
     return std::move(transfer.result);
 }
 

@@ -14,7 +14,8 @@ namespace triton::machine {
 struct FilePlace {
     std::string root = {};  ///< of a machine, and links do not lead out of it; empty: the host's
     std::string path = {};
-    uid_t owner = 0;  ///< of files made there: root of the machine
+    std::string machine = {};  ///< named before the path in messages, "MACHINE:/path"; empty: the host's
+    uid_t owner = 0;           ///< of files made there: root of the machine
     gid_t group = 0;
 };
 
@@ -35,7 +36,7 @@ struct Transferred {
 /// - only regular files are opened, so that nothing waits for a FIFO, and no device acts;
 /// - new files belong to `owner`, and are never setuid or setgid.
 ///
-/// Files appear under their names when they are complete. Errors: those of the file system, with the path; `invalid`
+/// Files appear under their names when they are complete. Errors: those of the file system, with the place; `invalid`
 /// for a path without a name at its end; `refused` for a file system of the kernel; `unsupported` for more than a
 /// million files, or 100 nested directories.
 Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to);

@@ -945,8 +945,10 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
     telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
+    bool is_known = false;  // something of `uuid` was found, which may be gone now
     for (Uuid const& marked : TRY(store_.marked())) {
         if (uuid && marked != *uuid) continue;
+        is_known = true;
         if (auto recovered = telling.recover_marked(marked); !recovered && result) result = std::move(recovered);
     }
     TRY(result);
@@ -972,13 +974,18 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
             continue;
         }
         MachineLock const own = TRY(lock(*owner, "recover"));
+        LockFile const lock_file(store_, *owner);
         if (store_.exists(*owner)) continue;
-        TRY(parts_.units.halt(*owner));
-        TRY(underive(*owner));
-        TRY(destroy_tree(*owner));
+        TRY(perform_marked(*owner, deletion(*owner)));
         done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
+        is_known = true;
     }
-    std::ranges::move(TRY(remove_stray_networks()), std::back_inserter(done));
+    for (StrayNetwork& stray : TRY(remove_stray_networks())) {
+        is_known = is_known || stray.owner == uuid;
+        done.push_back(std::move(stray.removed));
+    }
+    // Nothing of it was to be done: a machine that exists is sound, and one that does not exist is an error.
+    if (uuid && !is_known) (void)TRY(store_.load(*uuid));
     return done;
 }
 

@@ -109,7 +109,8 @@ public:
 
     /// Finishes or undoes interrupted operations, for one machine or all. Reports trees without a machine, and removes
     /// the one of `uuid`.
-    /// Returns a sentence for each thing that it did.
+    /// Returns a sentence for each thing that it did. Errors: `not_found` when there is neither a machine `uuid` nor
+    /// anything left of one.
     Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
 
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
@@ -158,7 +159,11 @@ private:
     Result<> underive_network(Uuid const& uuid);
     Result<> guard_network(Machine const& machine);
     Result<> check_links(Machine const& machine);
-    Result<std::vector<std::string>> remove_stray_networks();
+    struct StrayNetwork {
+        Uuid owner;
+        std::string removed;  ///< says so
+    };
+    Result<std::vector<StrayNetwork>> remove_stray_networks();
     void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
     void write_etc(std::string const& tree, std::string const& name, std::string_view text);

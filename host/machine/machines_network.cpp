@@ -85,8 +85,8 @@ Result<> Machines::guard_network(Machine const& machine) {
     return parts_.networks->guard(guarded(std::move(raised), machine));
 }
 
-Result<std::vector<std::string>> Machines::remove_stray_networks() {
-    std::vector<std::string> done;
+Result<std::vector<Machines::StrayNetwork>> Machines::remove_stray_networks() {
+    std::vector<StrayNetwork> done;
     std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(store_.layout().networks().c_str()), ::closedir);
     if (!all && errno == ENOENT) return done;
     if (!all) return fail(errno, "open " + store_.layout().networks());
@@ -97,7 +97,7 @@ Result<std::vector<std::string>> Machines::remove_stray_networks() {
         if (store_.exists(*uuid)) continue;
         TRY(underive(*uuid));
         store_.forget_lock(*uuid);
-        done.push_back("network of VM " + uuid->text() + ": removed, there is no such VM");
+        done.push_back({*uuid, "network of VM " + uuid->text() + ": removed, there is no such VM"});
     }
     return done;
 }

@@ -32,6 +32,14 @@ bool clears(json::Node const& node) {
     return node.get<json::Null>() || (text && text->empty());
 }
 
+/// Whether a value asks for something: off and empty is what a machine has anyway.
+bool asks(json::Node const& node) {
+    auto const* const flag = node.get<bool>();
+    auto const* const text = node.get<std::string>();
+    auto const* const list = node.get<json::Array>();
+    return !(flag && !*flag) && !(text && *text == "false") && !(list && list->empty());
+}
+
 /// Collects what is wrong with the values of a payload.
 class Reader {
 public:
@@ -44,6 +52,8 @@ public:
         property.value.parse(node, json::Where{&top, property.name}, machine, reading);
         for (json::Problem& warning : std::move(reading.warnings).take())
             ignored_.push_back(warning.text());
+        if (property.rules.is_idle && asks(node))
+            notices_.push_back(std::string(property.name) + " has no effect on this host");
         if (reading.problems.empty()) return;
         faults_.bad_values.emplace_back(property.name);
         for (json::Problem& problem : std::move(reading.problems).take())
@@ -64,10 +74,12 @@ public:
     }
     void ignore(std::string text) { ignored_.push_back(std::move(text)); }
     [[nodiscard]] std::vector<std::string> take_ignored() { return std::move(ignored_); }
+    [[nodiscard]] std::vector<std::string> take_notices() { return std::move(notices_); }
 
 private:
     Faults& faults_;
     std::vector<std::string> ignored_;
+    std::vector<std::string> notices_;
 };
 
 std::string unknown_key(std::string_view key) {
@@ -461,6 +473,7 @@ Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
             reader.bad_value("uuid", uuid.error().text());
     }
     fill_in(machine);
+    creation.notices = reader.take_notices();
     couple(machine, creation.notices);
     check_whole(machine, reader);
     machine.create_timestamp = time_text(now);
@@ -491,6 +504,7 @@ Checked<Update> read_update(Machine const& before, json::Object const& payload) 
     read_ram(payload, update.machine, reader);
     follow_memory(before, payload, update.machine);
     fill_in(update.machine);
+    update.notices = reader.take_notices();
     couple(update.machine, update.notices);
     check_whole(update.machine, reader);
     update.ignored = reader.take_ignored();

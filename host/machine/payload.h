@@ -38,7 +38,7 @@ Result<json::Object> read_payload(std::string_view text);
 struct Creation {
     Machine machine;
     std::vector<std::string> ignored = {};  ///< keys that we do not know
-    std::vector<std::string> notices = {};  ///< values that were changed, and why
+    std::vector<std::string> notices = {};  ///< values that were changed, and why, or that have no effect
 };
 
 /// Reads and checks the payload of a new machine, and adds what is missing. `now`: microseconds since 1970.

@@ -92,6 +92,10 @@ constexpr PropertyRules seen(Column column = {}, Shown shown = Shown::when_set) 
 constexpr PropertyRules live(Column column = {}) { return {.takes = Takes::at_once, .column = column}; }
 constexpr PropertyRules next(Column column = {}) { return {.takes = Takes::at_start, .column = column}; }
 constexpr PropertyRules kept(Column column = {}) { return {.column = column}; }
+constexpr PropertyRules idle(PropertyRules rules = {}) {
+    rules.is_idle = true;
+    return rules;
+}
 constexpr PropertyRules keys(Place place) {
     return {.takes = Takes::at_once, .place = place, .shown = Shown::always, .parts = Parts::keys};
 }
@@ -152,17 +156,17 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::indestructible_delegated, Flag>("indestructible_delegated", {.takes = Takes::at_once, .column = {12, "INDESTR_DATA"}, .shown = Shown::when_true}, "Whether `delete` is refused."),
         property<&Machine::do_not_inventory, Flag>("do_not_inventory", {.column = {5, "DNI"}, .shown = Shown::when_true}, "Stored, for tools that count machines."),
         property<&Machine::archive_on_delete, Flag>("archive_on_delete", {.shown = Shown::when_true}, "Whether `delete` keeps its properties and its metadata in /var/triton/vmadm/archive."),
-        property<&Machine::firewall_enabled, Flag>("firewall_enabled", {.column = {16}, .shown = Shown::when_set}, "Stored. Default: false."),
-        property<&Machine::delegate_dataset, Flag>("delegate_dataset", {.set = Set::at_create}, "Stored."),
+        property<&Machine::firewall_enabled, Flag>("firewall_enabled", idle({.column = {16}, .shown = Shown::when_set}), "Stored: machines have no firewall of their own. Default: false."),
+        property<&Machine::delegate_dataset, Flag>("delegate_dataset", idle({.set = Set::at_create}), "Stored: no dataset is delegated."),
         property<&Machine::dns_domain, HostName>("dns_domain", {.takes = Takes::at_start, .column = {32, "DOMAIN"}}, "The domain in which short host names are looked up: `search` of /etc/resolv.conf, if there are resolvers. Default: local."),
         property<&Machine::resolvers, TextList>("resolvers", {.takes = Takes::at_start, .shown = Shown::always}, "Addresses of name servers, for /etc/resolv.conf, which is written at create and reprovision."),
         property<&Machine::maintain_resolvers, Flag>("maintain_resolvers", next(), "Whether vmadm also writes /etc/resolv.conf at each start, reboot and update."),
         property<&Machine::init_name, PlainPath>("init_name", next(), "The program that is its PID 1. Default: the init of its image."),
         property<&Machine::kernel_version, Name>("kernel_version", kept(), "Stored; it has no effect on Linux."),
-        property<&Machine::fs_allowed, TextList>("fs_allowed", kept(), "Stored."),
-        property<&Machine::limit_priv, TextList>("limit_priv", kept(), "Stored."),
+        property<&Machine::fs_allowed, TextList>("fs_allowed", idle(), "Stored; it has no effect on Linux."),
+        property<&Machine::limit_priv, TextList>("limit_priv", idle(), "Stored; it has no effect on Linux."),
         property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Stored."),
-        property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Seconds that create waits for the machine to be up; 0: no limit. Stored. Default: 300."),
+        property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Stored: no image has an mdata:execute that create could wait for. Default: 300."),
         property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Directories of the host that it sees."),
         property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),
         property<&Machine::routes, Flat>("routes", keys(Place::routes_file), "Destination to gateway: an IPv4 address, `nics[N]` or `macs[MAC]`."),
@@ -184,7 +188,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::v, Whole<1, 1>>("v", {.set = Set::at_create}, "The version of this format: 1."),
         named<&Machine::phase, PhaseName>("phase", {.set = Set::by_us, .place = Place::hidden}, "The progress of its provisioning."),
         property<&Machine::first_uid, Whole<65536, 0xfffeffff>>("first_uid", {.set = Set::by_us, .place = Place::hidden}, "The first of its 65,536 host uids."),
-        property<&Machine::nowait, Flag>("nowait", {.set = Set::at_create, .place = Place::payload}, "Whether create returns before the machine is up. Stored."),
+        property<&Machine::nowait, Flag>("nowait", idle({.set = Set::at_create, .place = Place::payload}), "No effect: create returns once the machine's PID 1 runs, and waits for nothing in it."),
         property<&Machine::create_only, Flag>("create_only", {.set = Set::at_create, .place = Place::payload}, "Whether the machine is left for `vmadm install`."),
     });
     // clang-format on

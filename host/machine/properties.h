@@ -59,6 +59,7 @@ struct PropertyRules {
     Parts parts = Parts::none;
     std::string_view key = {};  ///< for Parts::objects: the member with the name
     bool is_secret = false;     ///< only root, and whom root trusts, may see it
+    bool is_idle = false;       ///< SmartOS acts on it and nothing here does, so that who asks for it is told
 };
 
 /// One property of a machine: its reader, its writer and everything known about it. The table drives the reading and

@@ -34,11 +34,23 @@ Result<std::string> read_open_file(int fd, std::string const& path, std::size_t 
     }
 }
 
-Result<std::string> read_file(std::string const& path, std::size_t limit) {
-    UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
+namespace {
+
+Result<std::string> open_and_read(std::string const& path, int more_flags, std::size_t limit) {
+    UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | more_flags)};
     int const err = errno;
     if (!opened) return fail(err, "open " + path);
     return read_open_file(opened.get(), path, limit);
+}
+
+}  // namespace
+
+Result<std::string> read_file(std::string const& path, std::size_t limit) {
+    return open_and_read(path, O_NONBLOCK, limit);
+}
+
+Result<std::string> read_input_file(std::string const& path, std::size_t limit) {
+    return open_and_read(path, 0, limit);
 }
 
 Result<std::string> read_standard_input(std::size_t limit) {

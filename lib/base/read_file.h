@@ -12,6 +12,9 @@ namespace triton {
 /// A FIFO without a writer is not waited for: it reads as empty.
 Result<std::string> read_file(std::string const& path, std::size_t limit);
 
+/// The same of a file that an operator names. A FIFO is waited for, as by cat(1): a shell's <(...) is one.
+Result<std::string> read_input_file(std::string const& path, std::size_t limit);
+
 /// The same for an open file (borrowed), from its current position. `path`: for messages.
 Result<std::string> read_open_file(int fd, std::string const& path, std::size_t limit);
 

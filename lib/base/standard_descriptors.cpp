@@ -13,4 +13,10 @@ void open_missing_standard_descriptors() {
     }
 }
 
+void reserve_missing_standard_descriptors() {
+    // Not a directory: children inherit it, and one of them may be in a machine.
+    for (int fd = 0; fd <= STDERR_FILENO; ++fd)
+        if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_PATH) < 0) return;
+}
+
 }  // namespace triton

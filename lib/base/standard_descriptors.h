@@ -7,4 +7,8 @@ namespace triton {
 /// come before everything that opens a descriptor.
 void open_missing_standard_descriptors();
 
+/// The same for programs that are run for their output: the descriptor can neither be read nor written (EBADF), so
+/// that lost output is an error, as it is with a closed descriptor.
+void reserve_missing_standard_descriptors();
+
 }  // namespace triton

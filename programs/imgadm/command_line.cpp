@@ -28,7 +28,7 @@ std::vector<CommandRow> all_commands() {
 /// The command of a line, or nothing. Options of the whole program may come before it.
 std::string_view command_word(std::vector<std::string> const& words) {
     for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == "--root" || words[i] == "--progress") {
+        if (words[i] == "--root" || words[i] == "--progress" || words[i] == "-P" || words[i] == "--pool") {
             ++i;
         } else if (!words[i].starts_with('-')) {
             return words[i];
@@ -62,6 +62,7 @@ constexpr auto examples = std::to_array<Example>({
     {"list", "imgadm list -o uuid,name,version,clones -s -size"},
     {"list", "imgadm list -j name=~alpine"},
     {"pin", "imgadm pin UUID"},
+    {"publish", "imgadm create MACHINE -m manifest.json -o DIRECTORY"},
     {"reference", "imgadm reference manifest"},
     {"scrub", "imgadm scrub"},
     {"show", "imgadm show UUID"},
@@ -148,6 +149,8 @@ std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run)
     app->add_option("--root", options.root,
                     "use the state and configuration below this directory; default: $TRITON_ROOT")
         ->type_name("DIRECTORY");
+    app->add_option("-P,--pool", options.pool, "the pool of this host, which has one: any other is an error")
+        ->type_name("POOL");
     app->add_option("--progress", options.progress, "auto, line, json or none")
         ->check(CLI::IsMember({"auto", "line", "json", "none"}))
         ->capture_default_str();

@@ -1,11 +1,13 @@
 #include "programs/imgadm/context.h"
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include <poll.h>
 #include <unistd.h>
 
+#include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 
 namespace triton::program {
@@ -27,6 +29,7 @@ image::Settings Context::settings() const {
     image::Settings settings;
     char const* const root = std::getenv("TRITON_ROOT");
     settings.root = !options_->root.empty() ? options_->root : root ? root : "";
+    settings.pool = options_->pool;
     settings.cancel = cancel_;
     return settings;
 }
@@ -40,6 +43,17 @@ Result<image::ImageService> Context::reader() { return image::ImageService::open
 
 Result<image::ImageService> Context::writer(bool is_quiet) {
     return image::ImageService::open(settings(), output(is_quiet));
+}
+
+Result<std::string> Context::read_input(std::string const& path, std::size_t limit) {
+    // It may wait for a FIFO or a terminal. Nothing has begun, so that a signal may end the program there.
+    sigset_t none;
+    sigset_t before;
+    ::sigemptyset(&none);
+    ::sigprocmask(SIG_SETMASK, &none, &before);
+    auto text = path == "-" ? read_standard_input(limit) : read_input_file(path, limit);
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    return text;
 }
 
 Result<> Context::print(std::string_view text) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -16,6 +17,7 @@ namespace triton::program {
 struct GlobalOptions {
     std::string root = {};
     std::string progress = "auto";
+    std::string pool = {};
     bool is_verbose = false;
     bool has_json_errors = false;
 };
@@ -35,6 +37,8 @@ public:
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
 
+    /// The content of a file that the user names; -: of standard input. Errors: as read_file().
+    static Result<std::string> read_input(std::string const& path, std::size_t limit);
     /// Writes to standard output. A missing reader is not an error: `imgadm list | head`.
     static Result<> print(std::string_view text);
     void message(std::string_view text);

@@ -2,14 +2,15 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
-#include "lib/base/read_file.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
 
@@ -54,8 +55,57 @@ std::expected<void, Failure> finish(ImportCommand& command) {
     return {};
 }
 
+template <class... Kinds>
+bool is_one_of(image::Reference const& reference) {
+    return (std::holds_alternative<Kinds>(reference) || ...);
+}
+
+/// An option of `import` and what it is for: anything else would ignore it.
+struct Use {
+    std::string_view option;
+    bool is_given;
+    bool (*fits)(image::Reference const& reference);
+    std::string_view what;
+};
+
+std::array<Use, 7> uses_of(ImportCommand const& command) {
+    using namespace image;
+    constexpr auto is_from_source = is_one_of<Uuid>;
+    constexpr auto is_file = is_one_of<PathReference>;
+    constexpr auto is_oci = is_one_of<RegistryReference, LayoutReference>;
+    constexpr auto is_from_registry = is_one_of<RegistryReference>;
+    constexpr auto has_no_manifest = is_one_of<RegistryReference, LayoutReference, PathReference>;
+    constexpr std::string_view without_manifest = "a registry, a layout, a tarball or a directory";
+    ImportOptions const& options = command.options;
+    return {{{"--source", !options.source.empty(), is_from_source, "a UUID of a source"},
+             {"--uuid", !command.uuid.empty(), is_file, "a tarball or a directory"},
+             {"--name", !options.name.empty(), has_no_manifest, without_manifest},
+             {"--image-version", !options.version.empty(), has_no_manifest, without_manifest},
+             {"--platform", !command.platform.empty(), is_oci, "a registry or a layout"},
+             {"--authfile", !options.authfile.empty(), is_from_registry, "a registry"},
+             {"--insecure", options.is_insecure, is_from_registry, "a registry"}}};
+}
+
+/// Errors: usage, if an option would be ignored. `references`: those of the command; empty: it has a manifest.
+std::expected<void, Failure> check_uses(ImportCommand const& command, std::span<image::Reference const> references) {
+    auto const misused = [](Use const& use, std::string const& by) {
+        return std::unexpected(
+            usage_failure(std::string(use.option) + " is for " + std::string(use.what) + ", and not for " + by));
+    };
+    for (Use const& use : uses_of(command)) {
+        if (!use.is_given) continue;
+        if (references.empty()) return misused(use, "an image with a manifest (-m)");
+        for (std::size_t i = 0; i < references.size(); ++i)
+            if (!use.fits(references[i])) return misused(use, command.references[i]);
+    }
+    if (command.options.uuid && references.size() > 1)
+        return std::unexpected(
+            usage_failure("--uuid is for one image, and " + std::to_string(references.size()) + " are named"));
+    return {};
+}
+
 Outcome install(Context& context, ImportCommand const& command) {
-    std::string const manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
+    std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
     TRY_RUN(service.install(manifest, command.file, command.options));
     return {};
@@ -66,6 +116,7 @@ Outcome import(Context& context, ImportCommand command) {
     if (!command.file.empty()) {
         if (!command.references.empty())
             return std::unexpected(usage_failure("give either the name of an image or its file with -f, not both"));
+        if (auto const used = check_uses(command, {}); !used) return used;
         return install(context, command);
     }
     if (command.references.empty())
@@ -78,6 +129,7 @@ Outcome import(Context& context, ImportCommand command) {
         if (!reference) return std::unexpected(usage_failure(reference.error().text()));
         references.push_back(*std::move(reference));
     }
+    if (auto const used = check_uses(command, references); !used) return used;
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
     for (image::Reference const& reference : references)
         TRY_RUN(service.import(reference, command.options));
@@ -158,16 +210,28 @@ void add_update(CLI::App& app, Run& run) {
     app.callback([command, &run] { run = [command](Context& context) { return update(context, *command); }; });
 }
 
+/// SmartOS's imgadm sends images to a server; here they are copied into the directory of a source.
+std::unexpected<Failure> refuse_to_publish() {
+    return std::unexpected(
+        failure_of(Error{.kind = ErrorKind::unsupported,
+                         .attempted = {},
+                         .reason = "imgadm sends no image to a server",
+                         .details = {"imgadm create -o DIRECTORY writes two files; in the directory of a source "
+                                     "(imgadm sources add -t directory) they are published."}}));
+}
+
 struct CreateCommand {
     std::string origin;
     std::string manifest;
     std::string compression = "none";
     std::string format = "tar";
+    std::string server;
     image::CreateOptions options;
     bool is_quiet = false;
 };
 
 Outcome create(Context& context, CreateCommand command) {
+    if (!command.server.empty()) return refuse_to_publish();
     static constexpr std::array<image::Compression, 5> all{image::Compression::none, image::Compression::gzip,
                                                            image::Compression::bzip2, image::Compression::xz,
                                                            image::Compression::zstd};
@@ -175,11 +239,8 @@ Outcome create(Context& context, CreateCommand command) {
         if (command.compression == image::name_of(one)) command.options.compression = one;
     }
     command.options.is_stream = command.format == "zfs" || command.options.is_increment;
-    if (command.manifest == "-") {
-        command.options.manifest = TRY_RUN(read_standard_input(largest_manifest));
-    } else if (!command.manifest.empty()) {
-        command.options.manifest = TRY_RUN(read_file(command.manifest, largest_manifest));
-    }
+    if (!command.manifest.empty())
+        command.options.manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.is_quiet));
     auto const uuid = Uuid::parse(command.origin);
     auto const created =
@@ -196,12 +257,13 @@ void add_create(CLI::App& app, Run& run) {
     app.add_option("-m,--manifest", command->manifest,
                    "file with given parts of the manifest; - reads it from standard input")
         ->type_name("FILE");
-    app.add_option("-o,--output-directory", command->options.output,
-                   "write the image and its manifest there; default: install it on this host")
-        ->type_name("DIRECTORY");
+    auto* const output = app.add_option("-o,--output-directory", command->options.output,
+                                        "write the image and its manifest there; default: install it on this host")
+                             ->type_name("DIRECTORY");
     app.add_option("-c,--compression", command->compression, "none, gzip, bzip2, xz or zstd")
         ->check(CLI::IsMember({"none", "gzip", "bzip2", "xz", "zstd"}))
-        ->capture_default_str();
+        ->capture_default_str()
+        ->needs(output);
     app.add_option("--format", command->format, "tar, or zfs: a stream of a machine on ZFS, into files")
         ->check(CLI::IsMember({"tar", "zfs"}))
         ->capture_default_str();
@@ -214,15 +276,23 @@ void add_create(CLI::App& app, Run& run) {
     app.add_option("-s,--script", command->options.script,
                    "program that prepares a copy of the machine, inside it, before the image is made")
         ->type_name("FILE");
+    app.add_option("-p,--publish", command->server, "is not supported: see imgadm publish")->type_name("URL");
     app.add_flag("-q,--quiet", command->is_quiet, "print errors only");
     app.callback([command, &run] { run = [command](Context& context) { return create(context, *command); }; });
 }
 
-constexpr std::array<CommandRow, 4> rows{{
+/// Takes all words and options: an answer about them would not help.
+void add_publish(CLI::App& app, Run& run) {
+    app.fallthrough(false)->allow_extras();
+    app.callback([&run] { run = [](Context&) -> Outcome { return refuse_to_publish(); }; });
+}
+
+constexpr std::array<CommandRow, 5> rows{{
     {"import", "bring an image in: from a source, a registry, a layout, a file or a directory", add_import},
     {"install", "bring an image in from its manifest and its file", add_install},
     {"update", "resolve tags again and import what they mean now", add_update},
     {"create", "make an image of a directory or a machine", add_create},
+    {"publish", "is not supported: says how images are published", add_publish},
 }};
 
 }  // namespace

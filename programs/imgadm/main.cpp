@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lib/base/standard_descriptors.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
 #include "programs/imgadm/command_line.h"
@@ -28,7 +29,7 @@ triton::UniqueFd catch_interrupts() {
     return triton::UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));
 }
 
-/// Whether a line that could not be read asks for JSON.
+/// Whether a line asks for JSON, even one that could not be read or whose words a command has taken.
 bool asks_for_json(std::vector<std::string> const& words) {
     return std::ranges::any_of(words, [](std::string const& word) { return word == "-E" || word == "--json-errors"; });
 }
@@ -41,13 +42,14 @@ int report(Failure const& failure, bool is_json) {
 }  // namespace
 
 int main(int argc, char** argv) {
+    triton::reserve_missing_standard_descriptors();
     ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
     std::vector<std::string> const words(argv + 1, argv + argc);
     auto const line = triton::program::parse_command_line(words);
     if (!line) return report(line.error(), asks_for_json(words));
     if (!line->run) {
-        (void)triton::write_all(STDOUT_FILENO, line->text);  // a closed standard output harms nobody
-        return 0;
+        auto const printed = triton::program::Context::print(line->text);
+        return printed ? 0 : report(triton::program::failure_of(printed.error()), asks_for_json(words));
     }
     triton::UniqueFd const interrupts = catch_interrupts();
     triton::program::Context context(line->options, interrupts.get());
@@ -59,5 +61,5 @@ int main(int argc, char** argv) {
         failure.code = "Interrupted";
         failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");
     }
-    return report(failure, line->options.has_json_errors);
+    return report(failure, line->options.has_json_errors || asks_for_json(words));
 }

@@ -66,6 +66,7 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
     auto const policy = parse_policy(command.policy);
     if (!policy) return std::unexpected(usage_failure(policy.error().text()));
     std::vector<image::Source> sources = service.sources();
+    std::vector<std::string> done;  // told once it is
     for (std::string const& url : command.added) {
         auto made = image::make_source(*type, url, command.details.is_insecure);
         if (!made) return std::unexpected(usage_failure(made.error().text()));
@@ -74,33 +75,38 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
         source.url = made->url;
         source.signature = *policy;
         if (std::ranges::find(sources, source.url, &image::Source::url) != sources.end()) {
-            context.message("Already have \"" + source.url + "\" as a source, no change");
+            done.push_back("Already have \"" + source.url + "\" as a source, no change");
             continue;
         }
         if (!command.is_forced) TRY_RUN(service.check(source));
-        context.message("Added \"" + std::string(image::name_of(source.type)) + "\" image source \"" + source.url +
-                        "\"");
+        done.push_back("Added \"" + std::string(image::name_of(source.type)) + "\" image source \"" + source.url +
+                       "\"");
         sources.push_back(std::move(source));
     }
     TRY_RUN(service.set_sources(std::move(sources)));
+    for (std::string const& text : done)
+        context.message(text);
     return {};
 }
 
 Outcome remove_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
     std::vector<image::Source> sources = service.sources();
+    std::vector<std::string> done;  // told once it is
     for (std::string_view url : command.removed) {
         while (url.size() > 1 && url.ends_with('/'))
             url.remove_suffix(1);
         auto const found = std::ranges::find(sources, url, &image::Source::url);
         if (found == sources.end()) {
-            context.message("Do not have \"" + std::string(url) + "\" as a source, no change");
+            done.push_back("Do not have \"" + std::string(url) + "\" as a source, no change");
             continue;
         }
-        context.message("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
-                        "\"");
+        done.push_back("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
+                       "\"");
         sources.erase(found);
     }
     TRY_RUN(service.set_sources(std::move(sources)));
+    for (std::string const& text : done)
+        context.message(text);
     return {};
 }
 
@@ -139,6 +145,13 @@ Result<> run_editor(std::string const& path) {
     return fail(ErrorKind::refused, "the editor failed, and nothing was changed");
 }
 
+Outcome take_edited(Context& context, image::ImageService& service, std::string const& text) {
+    auto read = TRY_RUN(image::read_configuration(text, "what was edited"));
+    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
+    context.message("Changed the sources");
+    return {};
+}
+
 Outcome edit_sources(Context& context, image::ImageService& service) {
     image::Configuration const configuration{.sources = service.sources()};
     std::string path = "/tmp/imgadm-sources.XXXXXX";
@@ -148,16 +161,16 @@ Outcome edit_sources(Context& context, image::ImageService& service) {
     bool const is_written = ::write(file.get(), before.data(), before.size()) == static_cast<ssize_t>(before.size());
     auto const edited = is_written ? run_editor(path) : Result<>(fail(errno, "write " + path));
     auto const after = edited ? read_file(path, 1 << 20) : Result<std::string>(std::unexpected(edited.error()));
-    ::unlink(path.c_str());
-    if (!after) return std::unexpected(failure_of(after.error()));
-    if (*after == before) {
-        context.message("No change");
-        return {};
+    bool const is_changed = after && *after != before;
+    Outcome taken = is_changed ? take_edited(context, service, *after) : Outcome();
+    if (taken) {
+        ::unlink(path.c_str());
+    } else {
+        taken.error().error.details.push_back("What was edited is kept in " + path);
     }
-    auto read = TRY_RUN(image::read_configuration(*after, "what was edited"));
-    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
-    context.message("Changed the sources");
-    return {};
+    if (!after) return std::unexpected(failure_of(after.error()));
+    if (!is_changed) context.message("No change");
+    return taken;
 }
 
 Outcome sources(Context& context, SourcesCommand const& command) {
@@ -170,27 +183,30 @@ Outcome sources(Context& context, SourcesCommand const& command) {
     return print_sources(service, command);
 }
 
-void add_details(CLI::App& app, SourcesCommand& command) {
-    app.add_option("-t,--type", command.type, "type of the added source: imgapi, directory or registry")
-        ->capture_default_str();
-    app.add_flag("-k,--insecure", command.details.is_insecure,
-                 "accept plain HTTP from another machine for the added source");
-    app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers");
-    app.add_option("--signature", command.policy, "signature policy of the added source: required, if-present or none")
-        ->capture_default_str();
-    app.add_option("--key", command.details.keys, "file with a public key for the added source")->type_name("FILE");
-    app.add_option("--signatures", command.details.signatures,
-                   "where SHA256SUMS and its signature are; default: the added source")
-        ->type_name("URL");
-    app.add_option("--authfile", command.details.authfile,
-                   "credentials for the added source, in the format of ~/.docker/config.json")
-        ->type_name("FILE");
-    app.add_option("--mirror", command.details.mirrors, "another URL with the same content as the added source")
-        ->type_name("URL");
-    app.add_option("--cacert", command.details.authorities,
-                   "file of certificates that vouch for the added source, in PEM")
-        ->type_name("FILE");
-    app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server");
+/// Options of a source that is added. Returns them.
+std::vector<CLI::Option*> add_details(CLI::App& app, SourcesCommand& command) {
+    return {
+        app.add_option("-t,--type", command.type, "type of the added source: imgapi, directory or registry")
+            ->capture_default_str(),
+        app.add_flag("-k,--insecure", command.details.is_insecure,
+                     "accept plain HTTP from another machine for the added source"),
+        app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers"),
+        app.add_option("--signature", command.policy,
+                       "signature policy of the added source: required, if-present or none")
+            ->capture_default_str(),
+        app.add_option("--key", command.details.keys, "file with a public key for the added source")->type_name("FILE"),
+        app.add_option("--signatures", command.details.signatures,
+                       "where SHA256SUMS and its signature are; default: the added source")
+            ->type_name("URL"),
+        app.add_option("--authfile", command.details.authfile,
+                       "credentials for the added source, in the format of ~/.docker/config.json")
+            ->type_name("FILE"),
+        app.add_option("--mirror", command.details.mirrors, "another URL with the same content as the added source")
+            ->type_name("URL"),
+        app.add_option("--cacert", command.details.authorities,
+                       "file of certificates that vouch for the added source, in PEM")
+            ->type_name("FILE"),
+        app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server")};
 }
 
 void add_sources_command(CLI::App& app, Run& run) {
@@ -205,16 +221,27 @@ void add_sources_command(CLI::App& app, Run& run) {
     add->excludes(remove)->excludes(edit)->excludes(check)->excludes(json);
     remove->excludes(edit)->excludes(check)->excludes(json);
     edit->excludes(check)->excludes(json);
-    add_details(app, *command);
+    check->excludes(json);
+    std::vector<CLI::Option*> const details = add_details(app, *command);
     auto* const add_words = app.add_subcommand("add", "add sources");
     add_words->add_option("url", command->added)->required();
     auto* const remove_words = app.add_subcommand("remove", "remove sources");
     remove_words->add_option("url", command->removed)->required();
-    app.add_subcommand("list", "list the sources");
+    auto* const list_words = app.add_subcommand("list", "list the sources");
     app.require_subcommand(0, 1);
     for (CLI::App* const words : app.get_subcommands({}))
         words->fallthrough();
-    app.callback([command, &run] { run = [command](Context& context) { return sources(context, *command); }; });
+    app.callback([=, &run] {
+        auto const actions =
+            std::to_array<bool>({add->count() != 0, add_words->parsed(), remove->count() != 0, remove_words->parsed(),
+                                 command->is_edit, command->is_check, list_words->parsed()});
+        if (std::ranges::count(actions, true) > 1)
+            throw CLI::ValidationError("only one of --add, --delete, --edit, --check and list can be asked for");
+        for (CLI::Option const* const detail : details)
+            if (detail->count() != 0 && command->added.empty())
+                throw CLI::ValidationError(detail->get_name() + " is for a source that is added");
+        run = [command](Context& context) { return sources(context, *command); };
+    });
 }
 
 constexpr std::array<CommandRow, 1> rows{{

@@ -123,7 +123,7 @@ namespace {
 
 std::expected<std::string, Failure> payload_text(Options const& options, std::string_view refusal) {
     if (!options.file.empty() && options.file != "-") {
-        auto text = read_file(options.file, most_payload_bytes);
+        auto text = read_input_file(options.file, most_payload_bytes);
         if (!text && text.error().kind == ErrorKind::not_found)
             return std::unexpected(
                 Failure{fail(ErrorKind::not_found, "File: " + options.file + " does not exist.").error()});
@@ -137,7 +137,10 @@ std::expected<std::string, Failure> payload_text(Options const& options, std::st
 
 std::expected<json::Object, Failure> payload(Options const& options, std::string_view refusal) {
     auto const text = TRY_RUN(payload_text(options, refusal));
-    return TRY_RUN(machine::read_payload(text));
+    auto read = machine::read_payload(text);
+    if (!read && !options.file.empty() && options.file != "-")
+        read = fail(read.error().kind, options.file + ": " + read.error().text());
+    return TRY_RUN(std::move(read));
 }
 
 std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words) {
@@ -177,6 +180,11 @@ std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::stri
     return filters;
 }
 
+void tell_unreadable(std::span<machine::BrokenFile const> files) {
+    for (machine::BrokenFile const& file : files)
+        say(machine::harmless(file.error.text()));
+}
+
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words) {
     if (options.words.empty() || options.words.front().empty())
@@ -197,7 +205,9 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
         return uuids;
     }
     auto const wanted = TRY_RUN(filters(options.words, "filter"));
-    for (Machine const& machine : TRY_RUN(machines.list()).machines)
+    auto const listed = TRY_RUN(machines.list());
+    tell_unreadable(listed.broken);
+    for (Machine const& machine : listed.machines)
         if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);
     if (uuids.empty())
         return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});

@@ -100,6 +100,9 @@ Outcome tell(Host const& host, Options const& options, std::vector<std::string> 
 /// `what`: "filter" or "lookup", for the message.
 std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::string const> words, std::string_view what);
 
+/// Says what is wrong with machines whose files cannot be read: a command without them is not all that was asked for.
+void tell_unreadable(std::span<machine::BrokenFile const> files);
+
 /// The machine of the first word. `words`: how many the command takes.
 std::expected<Uuid, Failure> one_machine(machine::Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words = 1);

@@ -207,16 +207,18 @@ int wait_for(pid_t child) {
 
 }  // namespace
 
-Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>> const& programs, bool has_escape,
+Result<int> run_inside(std::string const& name, std::int64_t leader,
+                       std::vector<std::vector<std::string>> const& programs, bool has_escape,
                        std::function<bool()> const& is_current) {
+    std::string const what = "enter VM " + name;
     Entry entry;
     entry.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(leader), 0)));
-    if (!entry.pidfd) return fail(errno, "enter the machine");
+    if (!entry.pidfd) return fail(errno, what);
     entry.root = UniqueFd(::open(proc_file(leader, "root").c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
-    if (!entry.root) return fail(errno, "enter the machine");
+    if (!entry.root) return fail(errno, what);
     entry.capabilities = TRY(bounding_set(leader));
     std::string const groups = TRY(read_file(proc_file(leader, "cgroup"), most_proc_bytes));
-    if (!is_current()) return fail(ErrorKind::not_found, "enter the machine", "it has just ended");
+    if (!is_current()) return fail(ErrorKind::not_found, what, "it has just ended");
     for (std::vector<std::string> const& words : programs) {
         std::vector<char*>& arguments = entry.programs.emplace_back();
         for (std::string const& word : words)
@@ -226,20 +228,19 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>
     UniqueFd terminals;  // brings us our end of the terminal
     if (::isatty(STDIN_FILENO) == 1) {
         std::array<int, 2> ends{};
-        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-            return fail(errno, "enter the machine");
+        if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail(errno, what);
         terminals = UniqueFd(ends[0]);
         entry.terminal = UniqueFd(ends[1]);
     }
     TRY(join_cgroups(groups));  // changing this process is fine, since it ends soon
     TRY(take_limits(leader));
     pid_t const child = ::fork();
-    if (child < 0) return fail(errno, "enter the machine");
+    if (child < 0) return fail(errno, what);
     if (child == 0) enter(entry);
     entry.terminal = UniqueFd();
     UniqueFd const ours = terminals ? FileMessage().receive(terminals.get()) : UniqueFd();
     if (ours && !is_terminal(ours.get()))
-        return fail(ErrorKind::refused, "enter the machine", "what it has as /dev/pts/ptmx makes no terminals");
+        return fail(ErrorKind::refused, what, "what it has as /dev/pts/ptmx makes no terminals");
     if (ours) {
         copy_size(ours.get());
         RelayEnd const end = relay_terminal(ours.get(), has_escape ? std::optional(escape_character) : std::nullopt);
@@ -248,7 +249,7 @@ Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>
         if (end.why == Relayed::left) return 0;
     }
     int const code = wait_for(child);
-    if (code == not_entered) return fail(ErrorKind::denied, "enter the machine", "its namespaces do not let us in");
+    if (code == not_entered) return fail(ErrorKind::denied, what, "its namespaces do not let us in");
     return code;
 }
 

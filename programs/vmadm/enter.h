@@ -16,9 +16,11 @@ namespace triton::program {
 /// A machine is not trusted with a terminal of the host: when standard input is one, the program gets one of its own,
 /// and bytes go between both. Other files go in as they are.
 ///
-/// `is_current`: asked once the leader is held by a descriptor, whether that number still means the machine's PID 1.
-/// Errors: those of the system calls; `not_found` when the leader has ended; `invalid` when there is no such program.
-Result<int> run_inside(std::int64_t leader, std::vector<std::vector<std::string>> const& programs, bool has_escape,
+/// `name`: the machine's, for messages. `is_current`: asked once the leader is held by a descriptor, whether that
+/// number still means the machine's PID 1. Errors: those of the system calls; `not_found` when the leader has ended;
+/// `invalid` when there is no such program.
+Result<int> run_inside(std::string const& name, std::int64_t leader,
+                       std::vector<std::vector<std::string>> const& programs, bool has_escape,
                        std::function<bool()> const& is_current);
 
 }  // namespace triton::program

@@ -57,7 +57,8 @@ Outcome run_exec(Options const& options) {
     if (running.leader <= 0)
         return failed(ErrorKind::refused,
                       "Cannot execute a command in VM " + running.uuid.text() + ": it is not running");
-    return exit_with(TRY_RUN(run_inside(running.leader, {words}, false, is_current(*host, running))));
+    return exit_with(
+        TRY_RUN(run_inside(running.uuid.text(), running.leader, {words}, false, is_current(*host, running))));
 }
 
 /// The programs for a console: the first one that the machine has is run.
@@ -70,13 +71,14 @@ Outcome run_console(Options const& options) {
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "console"));
     Machine const machine = TRY_RUN(host->machines().get(uuid));
     if (machine.state != machine::State::running || !machine.pid)
-        return failed(ErrorKind::refused, "cannot connect to console when state is \"" +
-                                              std::string(name_of(machine.state)) + "\" must be \"running\".");
+        return failed(ErrorKind::refused, "cannot connect to the console of VM " + uuid.text() + ": its state is \"" +
+                                              std::string(name_of(machine.state)) + "\", not \"running\"");
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)
         return failed(ErrorKind::refused, "A console needs a terminal; exec runs a command without one.");
     Running const running{uuid, *machine.pid};
     host->note("Connected to VM " + uuid.text() + ". Ctrl-] leaves.");
-    return exit_with(TRY_RUN(run_inside(running.leader, console_programs(), true, is_current(*host, running))));
+    return exit_with(
+        TRY_RUN(run_inside(uuid.text(), running.leader, console_programs(), true, is_current(*host, running))));
 }
 
 /// One side of `vmadm cp`: "VM:/path", or a path of the host. With a "/" before the ":" it is a path of the host.
@@ -105,6 +107,7 @@ Result<machine::FilePlace> place_of(Host& host, Side const& side, UniqueFd& root
         return fail(ErrorKind::busy, "VM " + running.uuid.text() + " has just ended");
     return machine::FilePlace{.root = "/proc/self/fd/" + std::to_string(root.get()),
                               .path = side.path,
+                              .machine = running.uuid.text(),
                               .owner = status.st_uid,
                               .group = status.st_gid};
 }
@@ -145,7 +148,7 @@ Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& u
     // each version gets its own place until the machine is started again
     std::string const inside = std::string(machine::launcher_inside) + "-" + std::to_string(status.st_ino) + "-" +
                                std::to_string(status.st_mtim.tv_sec);
-    TRY(lend_file(*machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));
+    TRY(lend_file(uuid.text(), *machine.pid, program, inside, is_current(host, {uuid, *machine.pid})));
     return host.launcher().upgrade(*machine.pid, machine.first_uid.value_or(0), inside);
 }
 

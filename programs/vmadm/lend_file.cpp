@@ -37,9 +37,9 @@ constexpr unsigned most_seconds = 10;
 
 }  // namespace
 
-Result<> lend_file(std::int64_t leader, std::string const& path, std::string const& inside,
+Result<> lend_file(std::string const& name, std::int64_t leader, std::string const& path, std::string const& inside,
                    std::function<bool()> const& is_current) {
-    std::string const what = "lend " + path + " to the machine";
+    std::string const what = "lend " + path + " to VM " + name;
     UniqueFd const pidfd(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(leader), 0)));
     if (!pidfd) return fail(errno, what);
     UniqueFd const root(

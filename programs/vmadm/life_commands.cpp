@@ -104,6 +104,13 @@ Outcome run_recover(Options const& options) {
     return {};
 }
 
+Result<Uuid> image_of(json::Member const& member) {
+    auto const* const text = member.node.get<std::string>();
+    if (!text) return fail(member.key + ": expected a string, found " + std::string(member.node.kind()));
+    if (auto uuid = Uuid::parse(*text)) return *std::move(uuid);
+    return fail(member.key + ": " + json::quoted(*text) + " is not a UUID");
+}
+
 Outcome run_reprovision(Options const& options) {
     if (options.words.empty() || options.words.front().empty()) return usage("Invalid or missing UUID for reprovision");
     auto const given = TRY_RUN(payload(options, "Will not take payload from stdin when stdin is a tty."));
@@ -113,9 +120,8 @@ Outcome run_reprovision(Options const& options) {
     std::optional<Uuid> image;
     std::vector<std::string> ignored;
     for (json::Member const& member : given) {
-        auto const* const text = member.node.get<std::string>();
-        if (member.key == "image_uuid" && text)
-            image = TRY_RUN(machine::parse_uuid(*text));
+        if (member.key == "image_uuid" || member.key == "dataset_uuid")
+            image = TRY_RUN(image_of(member));
         else
             ignored.push_back(member.key + " is not for reprovision");
     }

@@ -9,7 +9,6 @@
 #include "host/machine/cgroup_usage.h"
 #include "host/parts/run_program.h"
 #include "host/parts/usage.h"
-#include "lib/base/write_all.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/choice.h"
@@ -105,11 +104,13 @@ Outcome run_history(Options const& options) {
     }
     info::Target target("/history");
     if (uuid) target.add("vm", uuid->text());
-    if (auto const lines = vminfod.ask(target)) return print(*lines);
     machine::Store const store{machine::Layout{options.root}};
-    std::string text;
-    for (std::string const& line : TRY_RUN(store.history(uuid)))
-        text += line + "\n";
+    auto const told = vminfod.ask(target);
+    std::string text = told.value_or("");
+    if (!told)
+        for (std::string const& line : TRY_RUN(store.history(uuid)))
+            text += line + "\n";
+    if (uuid && text.empty()) (void)TRY_RUN(store.load(*uuid));  // there was no such VM
     return print(text);
 }
 
@@ -125,21 +126,26 @@ Outcome run_logs(Options const& options) {
                                    "--lines=" + std::to_string(options.lines),
                                    "--unit=" + machine::unit_of(uuid)};
     if (options.follow) words.emplace_back("--follow");
+    Outcome printed;
+    bool has_reader = true;
     std::string line;  // a piece may end within a character
-    int const code = TRY_RUN(parts::stream_program(words, [&line](std::string_view piece) {
+    int const code = TRY_RUN(parts::stream_program(words, [&](std::string_view piece) {
         constexpr std::size_t longest_line = 64 << 10;
         for (char const c : piece) {
             if (c != '\n' && line.size() < longest_line) {
                 line += c == '\t' ? ' ' : c;
                 continue;
             }
-            if (!write_all(STDOUT_FILENO, machine::harmless(line) + "\n")) return false;
+            printed = print(machine::harmless(line) + "\n", has_reader);
+            if (!printed || !has_reader) return false;
             line.clear();
         }
         return true;
     }));
+    if (!printed) return printed;
     if (code == 0 || code == 128 + SIGPIPE) return {};
-    return std::unexpected(Failure{fail("journalctl ended with " + std::to_string(code)).error()});
+    return failed(ErrorKind::refused,
+                  "cannot show the logs of VM " + uuid.text() + ": journalctl ended with " + std::to_string(code));
 }
 
 constexpr std::uint64_t mebibyte = 1 << 20;
@@ -178,7 +184,9 @@ Outcome run_stats(Options const& options) {
     for (Uuid const& uuid : uuids)
         (void)TRY_RUN(machines.store().load(uuid));
     json::Array rows;
-    for (Machine const& machine : TRY_RUN(machines.list()).machines) {
+    auto const listed = TRY_RUN(machines.list());
+    if (uuids.empty()) tell_unreadable(listed.broken);
+    for (Machine const& machine : listed.machines) {
         bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();
         if (is_wanted) rows.push_back(stats_of(*host, machine.uuid, node_of(machine), options.as_json));
     }

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/machine/listing.h"
+#include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/command_line.h"
@@ -48,9 +50,10 @@ int wrong_usage(std::string const& text, bool as_json) {
     return 2;
 }
 
-int told(std::string const& text) {
-    (void)write_all(STDOUT_FILENO, text);  // a closed standard output harms nobody
-    return 0;
+int told(std::string const& text, bool as_json) {
+    if (write_all(STDOUT_FILENO, text) || errno == EPIPE) return 0;
+    tell(fail(errno, "write the output").error(), as_json);
+    return 1;
 }
 
 /// Answers a line without a command, or with an unknown one.
@@ -63,10 +66,10 @@ int without_command(std::string const* word, bool as_json) {
 
 /// Answers `vmadm help` or `vmadm help COMMAND`.
 int help(CLI::App const& app, std::string const* word, bool as_json) {
-    if (!word) return told(usage_text());
+    if (!word) return told(usage_text(), as_json);
     Command const* const command = find_command(*word);
     if (!command) return without_command(word, as_json);
-    return told(app.get_subcommand(std::string(command->name))->help());
+    return told(app.get_subcommand(std::string(command->name))->help(), as_json);
 }
 
 int run(std::vector<std::string> words) {
@@ -86,7 +89,7 @@ int run(std::vector<std::string> words) {
     Command const* chosen = nullptr;
     CLI::App app{"Life cycle of machines", "vmadm"};
     build(app, options, chosen);
-    if (stands_before("--version", place)) return told("vmadm " TRITON_VERSION "\n");
+    if (stands_before("--version", place)) return told("vmadm " TRITON_VERSION "\n", as_json);
     for (std::string_view const asking : {"-h", "--help", "-?"})
         if (stands_before(asking, place)) return help(app, nullptr, as_json);
     if (word && *word == "help") return help(app, place + 1 < words.size() ? &words[place + 1] : nullptr, as_json);
@@ -95,9 +98,9 @@ int run(std::vector<std::string> words) {
         std::vector<std::string> reversed(words.rbegin(), words.rend());
         app.parse(std::move(reversed));
     } catch (CLI::CallForHelp const&) {
-        return told(app.get_subcommand(std::string(command->name))->help());
+        return told(app.get_subcommand(std::string(command->name))->help(), as_json);
     } catch (CLI::CallForVersion const&) {
-        return told("vmadm " TRITON_VERSION "\n");
+        return told("vmadm " TRITON_VERSION "\n", as_json);
     } catch (CLI::RequiredError const& error) {
         return word ? wrong_usage(error.what(), as_json) : without_command(word, as_json);
     } catch (CLI::ParseError const& error) {
@@ -116,6 +119,7 @@ int run(std::vector<std::string> words) {
 }  // namespace triton::program
 
 int main(int argc, char** argv) {
+    triton::reserve_missing_standard_descriptors();
     std::signal(SIGPIPE, SIG_IGN);  // write(2) tells when a reader has gone
     ::umask(022);
     return triton::program::run({argv + 1, argv + argc});

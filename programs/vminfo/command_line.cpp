@@ -145,7 +145,7 @@ Outcome expect_words(Options const& options, std::string_view command, std::size
 Result<bool> print(std::string_view text) {
     if (write_all(STDOUT_FILENO, text)) return true;
     if (errno == EPIPE) return false;
-    return fail(errno, "write the output");
+    return fail(ErrorKind::refused, "write the output", errno_text(errno));  // errno's own kind is about vminfod
 }
 
 }  // namespace triton::program

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/error_kinds.h"
+#include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 #include "programs/vminfo/command_line.h"
@@ -21,10 +22,10 @@ int failed(Error const& error, bool as_json) {
     return row_of(error.kind).exit_code;
 }
 
-/// Prints a text that was asked for. A closed standard output harms nobody.
-int told(std::string_view text) {
-    (void)write_all(STDOUT_FILENO, text);
-    return 0;
+/// Prints a text that was asked for.
+int told(std::string_view text, bool as_json) {
+    auto const printed = print(text);
+    return printed ? 0 : failed(printed.error(), as_json);
 }
 
 /// The first word that is not an option; two options are followed by a value.
@@ -44,11 +45,11 @@ int run(std::vector<std::string> const& words) {
     CLI::App app{"What runs here, and what has just changed", "vminfo"};
     build(app, options, chosen);
     std::string const* const word = first_word(words);
+    bool const as_json = std::ranges::find(words, "-E") != words.end();
     bool const asks = !words.empty() && (words.front() == "-h" || words.front() == "--help" || words.front() == "-?");
-    if (asks || (word && *word == "help")) return told(usage_text());
-    if (!words.empty() && words.front() == "--version") return told("vminfo " TRITON_VERSION "\n");
+    if (asks || (word && *word == "help")) return told(usage_text(), as_json);
+    if (!words.empty() && words.front() == "--version") return told("vminfo " TRITON_VERSION "\n", as_json);
     if (!word || !find_command(*word)) {
-        bool const as_json = std::ranges::find(words, "-E") != words.end();
         int const code = failed(
             word ? fail("Invalid command: " + json::quoted(*word) + ".").error() : fail("Missing command.").error(),
             as_json);
@@ -58,9 +59,9 @@ int run(std::vector<std::string> const& words) {
     try {
         app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     } catch (CLI::CallForHelp const&) {
-        return told(app.get_subcommand(*word)->help());
+        return told(app.get_subcommand(*word)->help(), as_json);
     } catch (CLI::CallForVersion const&) {
-        return told("vminfo " TRITON_VERSION "\n");
+        return told("vminfo " TRITON_VERSION "\n", as_json);
     } catch (CLI::ParseError const& error) {
         return failed(fail(error.what()).error(), options.has_json_errors);
     }
@@ -73,6 +74,7 @@ int run(std::vector<std::string> const& words) {
 }  // namespace triton::program
 
 int main(int argc, char** argv) {
+    triton::reserve_missing_standard_descriptors();
     std::signal(SIGPIPE, SIG_IGN);  // write(2) tells when a reader has gone
     return triton::program::run({argv + 1, argv + argc});
 }

@@ -137,6 +137,7 @@ def test_create_writes_files_that_install_takes(area, host):
     manifest.write_text(json.dumps({"name": "made", "version": "2.1", "description": "x", "tags": {"role": "web"}}))
     out = area / "out"
     host.run("create", tree, "-m", manifest, "-o", out, "-c", "gzip")
+    assert "--compression requires --output-directory" in host.run("create", tree, "-m", manifest, "-c", "gzip", code=2).stderr
     assert sorted(one.name for one in out.iterdir()) == ["made-2.1.imgmanifest", "made-2.1.tar.gz"]
     assert host.images() == [] and host.blobs() == [] and host.left_over() == []
     host.run("install", "-m", out / "made-2.1.imgmanifest", "-f", out / "made-2.1.tar.gz")
@@ -307,6 +308,79 @@ def test_errors_have_codes_and_exit_codes(host):
     assert "an image of Docker Hub is docker.io/library/alpine:3.20, a file is ./alpine:3.20" in meant
     assert "key \"nmae\" does not exist; did you mean \"name\"?" in host.run("list", "nmae=x", code=2).stderr
     assert host.run("list").stdout == "UUID  NAME  VERSION  OS  TYPE  PUB\n"
+    missing = host.run("--root", host.root / "none", "list", code=1)
+    assert missing.stderr == f"imgadm: error (ResourceNotFound): cannot open the root directory {host.root}/none: No such file or directory\n"
+    assert missing.stdout == "" and not (host.root / "none").exists()
+
+
+def test_publish_is_refused_with_what_to_do_instead(host):
+    server = "https://images.example.com"
+    for words in (["publish"], ["publish", "-m", "x.imgmanifest", "-f", "x.zfs.gz", server], ["create", "-p", server, host.root]):
+        assert host.run(*words, code=1).stderr == (
+            "imgadm: error (NotSupported): imgadm sends no image to a server\n"
+            "  imgadm create -o DIRECTORY writes two files; in the directory of a source (imgadm sources add -t directory) they are published.\n")
+    assert json.loads(host.run("publish", "-m", "x.imgmanifest", "-E", code=1).stderr)["code"] == "NotSupported"
+
+
+def test_options_of_import_that_would_be_ignored_are_refused(area, host):
+    uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    (area / "tree").mkdir()
+    registry, layout, path = "docker.io/library/alpine:3.20", "oci:layout:1", area / "tree"
+    of_registry, of_file, of_oci = "a registry", "a tarball or a directory", "a registry or a layout"
+    of_source, of_own = "a UUID of a source", "a registry, a layout, a tarball or a directory"
+    for option, allowed, refused in [
+        (("-S", "http://127.0.0.1:1"), of_source, (registry, layout, path)),
+        (("--uuid", uuid), of_file, (uuid, registry, layout)),
+        (("--name", "x"), of_own, (uuid,)),
+        (("--image-version", "x"), of_own, (uuid,)),
+        (("--platform", "linux/arm64"), of_oci, (uuid, path)),
+        (("--authfile", "/x"), of_registry, (uuid, layout, path)),
+        (("-k",), of_registry, (uuid, layout, path)),
+    ]:
+        name = {"-S": "--source", "-k": "--insecure"}.get(option[0], option[0])
+        for reference in refused:
+            assert host.run("import", *option, reference, code=2).stderr == f"imgadm: error (Usage): {name} is for {allowed}, and not for {reference}\n"
+        wanted = f"imgadm: error (Usage): {name} is for {allowed}, and not for an image with a manifest (-m)\n"
+        assert host.run("import", "-m", path, "-f", path, *option, code=2).stderr == wanted
+    assert host.run("import", "--uuid", uuid, path, path, code=2).stderr == "imgadm: error (Usage): --uuid is for one image, and 2 are named\n"
+    assert host.uuids() == []
+
+
+def test_options_of_sources_that_would_be_ignored_are_refused(host):
+    host.run("sources", "add", "-f", "http://127.0.0.1:1")
+    one = "only one of --add, --delete, --edit, --check and list can be asked for"
+    for words in (["-a", "http://127.0.0.1:2", "remove", "http://127.0.0.1:1"], ["-e", "add", "http://127.0.0.1:2"], ["-c", "remove", "http://127.0.0.1:1"],
+                  ["list", "-a", "http://127.0.0.1:2"], ["list", "-c"], ["-d", "http://127.0.0.1:1", "add", "http://127.0.0.1:2"]):
+        assert host.run("sources", *words, code=2).stderr == f"imgadm: error (Usage): {one}\n", words
+    for option in (["-t", "directory"], ["-k"], ["-f"], ["--signature", "required"], ["--key", "x"], ["--signatures", "x"], ["--authfile", "x"],
+                   ["--mirror", "x"], ["--cacert", "x"], ["--channel", "x"]):
+        name = {"-t": "--type", "-k": "--insecure", "-f": "--force"}.get(option[0], option[0])
+        for words in ([], ["remove", "http://127.0.0.1:1"], ["-c"]):
+            wanted = f"imgadm: error (Usage): {name} is for a source that is added\n"
+            assert host.run("sources", *words, *option, code=2).stderr == wanted, (words, option)
+    assert "excludes" in host.run("sources", "-c", "-j", code=2).stderr
+    assert host.run("sources").stdout == "http://127.0.0.1:1\n"
+
+
+def test_what_was_not_added_is_not_said_to_be(host):
+    done = host.run("sources", "add", "-t", "directory", "-f", "http://127.0.0.1:1", "ftp://127.0.0.1", code=2)
+    assert done.stdout == "" and host.run("sources").stdout == ""
+
+
+def test_another_pool_than_the_host_has_is_refused(area, host):
+    (area / "files").mkdir()
+    refused = 'this host has no pool "zones": its images are in /var/triton/pool ("storage" in /etc/triton/triton.json)\n'
+    for words in (["-P", "zones", "list"], ["import", "-P", "zones", area / "files"], ["--pool=zones", "sources"], ["vacuum", "-f", "-P", "zones"]):
+        assert host.run(*words, code=1).stderr == f"imgadm: error (InvalidParameter): {refused}"
+    assert not host.pool.exists()
+    host.run("import", "-P", "/var/triton/pool", area / "files")
+    assert len(host.uuids()) == 1
+    configuration = {"storage": {"backend": "directory", "dataset": "tank/triton"}}
+    (host.root / "etc/triton/triton.json").write_text(json.dumps(configuration))
+    for pool in ("tank", "tank/triton", "/var/triton/pool"):
+        assert host.run("-P", pool, "list", "-H").stdout.count("\n") == 1
+    for pool in ("tan", "triton", "tank/", "tank/triton/x"):
+        assert "its images are in tank/triton" in host.run("-P", pool, "list", code=1).stderr
 
 
 def test_without_root_it_says_so(area, host):

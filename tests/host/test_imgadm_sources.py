@@ -5,8 +5,10 @@ import hashlib
 import http.server
 import json
 import os
+import re
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
 from image_place import (Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
@@ -236,6 +238,9 @@ def test_the_sources_are_edited(area, host, imgapi):
     wrong = edit(f'cat {bad} >"$2"', code=1).stderr
     assert "what was edited is not a configuration of imgadm" in wrong and "sources[0].url: required key is missing" in wrong
     assert (host.state / "imgadm/imgadm.conf").read_text() == before
+    kept = Path(re.search(r"\n  What was edited is kept in (/tmp/imgadm-sources\.\w+)\n$", wrong)[1])
+    assert kept.read_text() == bad.read_text()
+    kept.unlink()
     changed = area / "changed.conf"
     changed.write_text(before.replace('"url"', '"channel": "dev", "url"'))
     assert edit(f'cat {changed} >"$2"').stdout == "Changed the sources\n"

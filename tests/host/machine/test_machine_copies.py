@@ -25,7 +25,7 @@ def test_a_clone_has_the_content_and_nothing_in_common(host, vmadm, tiny):
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", tags={"a": 1}, launch=sleeping()))
     vmadm.ok("exec", "first", BUSYBOX, "touch", "/etc/mark")
     code, text = vmadm.says("clone", "first", "--file=/dev/null", "alias=second")
-    assert code == 1 and text.startswith("Invalid JSON payload")
+    assert code == 1 and text.startswith("/dev/null: Invalid JSON payload: ")
     assert vmadm.says("clone", "first", f"uuid={copy}", "alias=second", "ram=64") == (0, f"Successfully cloned VM {uuid} to VM {copy}\n")
     machine = json.loads(vmadm.ok("get", "second"))
     assert machine["state"] == "running" and machine["nics"] == [] and machine["tags"] == {"a": 1} and machine["ram"] == 64
@@ -113,7 +113,8 @@ def test_a_stream_says_nothing_about_the_host(host, vmadm, tiny):
 
 
 def test_files_are_copied_in_and_out(host, vmadm, tiny):
-    vmadm.ok("create", payload=payload(tiny, alias="files", launch=sleeping()))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="files", launch=sleeping()))
     host.run("sh", "-ec", "mkdir -p /tmp/in/sub; cd /tmp/in; echo one >a; chmod 4755 a; ln -s /etc/passwd link; mkfifo fifo; echo x >sub/x", check=True)
     assert vmadm.says("cp", "/tmp/in", "files:/tmp/") == (0, "skipped: /tmp/in/fifo\nSuccessfully copied 3 files and 2 directories, 6 bytes\n")
     assert vmadm.ok("exec", "files", BUSYBOX, "stat", "-c", "%u %g %a", "/tmp/in/a", "/tmp/in/sub") == "0 0 755\n0 0 755\n"
@@ -123,25 +124,31 @@ def test_files_are_copied_in_and_out(host, vmadm, tiny):
     assert vmadm.says("cp", "/tmp/in/a", "files:/etc/late")[0] == 0
     vmadm.ok("start", "files")
     assert vmadm.ok("exec", "files", BUSYBOX, "stat", "-c", "%u %g", "/etc/late") == "0 0\n"
+    vmadm.ok("exec", "files", BUSYBOX, "sh", "-c", "mkdir -p /tmp/taken/a/x /tmp/blocked; echo >/tmp/blocked/in")
     for words, expected in [
-        (["files:/nowhere", "/tmp/x"], (1, "cannot open /nowhere: No such file or directory\n")),
+        (["files:/nowhere", "/tmp/x"], (1, f"cannot open {uuid}:/nowhere: No such file or directory\n")),
+        (["/tmp/nowhere", "files:/tmp"], (1, "cannot open /tmp/nowhere: No such file or directory\n")),
+        (["/tmp/in/a", "files:/nowhere/a"], (1, f"cannot open {uuid}:/nowhere: No such file or directory\n")),
+        (["/tmp/in/a", "files:/tmp/taken"], (1, f"cannot replace {uuid}:/tmp/taken/a: Is a directory\n")),
+        (["/tmp/in", "files:/tmp/blocked"], (1, f"cannot open directory {uuid}:/tmp/blocked/in: Not a directory\n")),
         (["files:/", "/tmp/new/"], (1, "cannot open /tmp/new/: No such file or directory\n")),
         (["/tmp/in", "/tmp/x"], (2, 'neither "/tmp/in" nor "/tmp/x" is of a VM: expected VM:/PATH\n')),
-        (["/tmp/in/a", "files:/proc/sysrq-trigger"], (1, "cannot copy to /proc/sysrq-trigger: that is a file system of the kernel\n")),
-        (["files:/dev/null", "/tmp/x"], (1, "cannot copy /dev/null: it is neither a file nor a directory\n")),
+        (["/tmp/in/a", "files:/proc/sysrq-trigger"], (1, f"cannot copy to {uuid}:/proc/sysrq-trigger: that is a file system of the kernel\n")),
+        (["files:/dev/null", "/tmp/x"], (1, f"cannot copy {uuid}:/dev/null: it is neither a file nor a directory\n")),
         (["files:..", "/tmp"], (1, "cannot copy to /tmp: the name is missing\n")),
     ]:
         assert vmadm.says("cp", *words) == expected, words
 
 
 def test_a_root_that_leads_elsewhere_is_not_followed(host, vmadm, tiny):
-    vmadm.ok("create", payload=payload(tiny, alias="evil", launch=sleeping()))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="evil", launch=sleeping()))
     host.run("sh", "-ec", "mkdir -p /tmp/secret; echo secret >/tmp/secret/file; echo mine >/tmp/mine", check=True)
     vmadm.ok("exec", "evil", BUSYBOX, "sh", "-c", "ln -s ../../../../../tmp/secret /out; ln -s /proc/1/root/tmp/secret /magic; ln -s /proc /kernel; mkfifo /fifo")
-    assert vmadm.says("cp", "evil:/out/file", "/tmp/x") == (1, "cannot open /out/file: No such file or directory\n")
+    assert vmadm.says("cp", "evil:/out/file", "/tmp/x") == (1, f"cannot open {uuid}:/out/file: No such file or directory\n")
     assert vmadm.says("cp", "evil:/magic/file", "/tmp/x")[0] == 1
-    assert vmadm.says("cp", "evil:/fifo", "/tmp/x") == (1, "cannot copy /fifo: it is neither a file nor a directory\n")
-    assert vmadm.says("cp", "/tmp/mine", "evil:/kernel/sysrq-trigger") == (1, "cannot copy to /kernel/sysrq-trigger: that is a file system of the kernel\n")
+    assert vmadm.says("cp", "evil:/fifo", "/tmp/x") == (1, f"cannot copy {uuid}:/fifo: it is neither a file nor a directory\n")
+    assert vmadm.says("cp", "/tmp/mine", "evil:/kernel/sysrq-trigger") == (1, f"cannot copy to {uuid}:/kernel/sysrq-trigger: that is a file system of the kernel\n")
     vmadm("cp", "/tmp/mine", "evil:/out/file")
     vmadm("cp", "/tmp/mine", "evil:/magic/file")
     assert host.run("cat", "/tmp/secret/file", check=True).stdout == "secret\n"
@@ -188,7 +195,8 @@ class Terminal:
 
 
 def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
-    vmadm.ok("create", payload=payload(tiny, alias="con", launch=sleeping()))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="con", launch=sleeping()))
     assert vmadm.says("console", "con") == (1, "A console needs a terminal; exec runs a command without one.\n")
     terminal = Terminal(host, "console", "con")
     terminal.type("tty; echo =$((6*7))=; stty size >/dev/null\n")
@@ -205,9 +213,10 @@ def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
     # a machine that says that something else makes terminals
     vmadm.ok("exec", "con", BUSYBOX, "sh", "-c", "mount -t tmpfs none /dev/pts && mkfifo /dev/pts/ptmx")
     terminal = Terminal(host, "console", "con")
+    terminal.expect(f"cannot enter VM {uuid}: ")
     assert terminal.end() == 1
     vmadm.ok("stop", "con")
-    assert vmadm.says("console", "con") == (1, 'cannot connect to console when state is "stopped" must be "running".\n')
+    assert vmadm.says("console", "con") == (1, f'cannot connect to the console of VM {uuid}: its state is "stopped", not "running"\n')
     vmadm.ok("create", payload=payload(debian, alias="deb"))
     terminal = Terminal(host, "console", "deb")
     terminal.type("tty; id -un\n")
@@ -293,3 +302,18 @@ def test_stray_words_are_errors(vmadm):
         assert vmadm.says(command, "x") == (2, f'too many arguments for {command}: "x"\n')
     for command in ("get", "install", "logs", "send", "console", "history", "recover"):
         assert vmadm.says(command, "x", "y") == (2, f'too many arguments for {command}: "y"\n')
+
+
+def test_nothing_is_recovered_of_what_was_never_there(host, vmadm, tiny):
+    unknown, uuid = new_uuid(), new_uuid()
+    assert vmadm.says("recover", unknown) == (1, f"VM {unknown} not found\n") == vmadm.says("get", unknown)
+    assert left_of(host, unknown) == []
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, cpu_cap=50, launch=sleeping()))
+    assert vmadm.says("recover", uuid) == (0, "Successfully recovered\n")
+    host.run("rm", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
+    code, text = vmadm.says("recover", uuid)
+    assert code == 0 and "removed, it belongs to no VM" in text
+    assert left_of(host, uuid) == []
+    assert uuid not in host.run("imgadm", "get", tiny, check=True).stdout, "it must hold no image any more"
+    assert host.run("find", "/etc/systemd", "/run/systemd/transient", "-name", f"*{uuid}*").stdout == ""
+    assert vmadm.says("recover", uuid) == (1, f"VM {uuid} not found\n")

@@ -138,6 +138,9 @@ def test_reprovision_keeps_all_but_the_content(host, vmadm, tiny, debian):
     assert after["tags"] == {"a": 1} and after["launch"] == before["launch"]
     assert vmadm("exec", "again", "/bin/sh", "-c", "test -e /etc/debian_version && ! test -e /etc/old").returncode == 0
     assert vmadm.says("reprovision", "again", payload="{}") == (1, "image_uuid: required key is missing\n")
+    assert vmadm.says("reprovision", "again", payload='{"image_uuid":"x"}') == (1, 'image_uuid: "x" is not a UUID\n')
+    assert vmadm.says("reprovision", "again", payload='{"image_uuid":1}') == (1, "image_uuid: expected a string, found number\n")
+    assert vmadm.says("reprovision", "again", payload=json.dumps({"dataset_uuid": debian})) == (0, f"Successfully reprovisioned VM {uuid}\n")
 
 
 def test_a_machine_that_does_not_start_stays(vmadm, tiny):
@@ -207,6 +210,9 @@ def test_messages_and_exit_codes(vmadm, tiny):
     assert json.loads(vmadm.ok("get", "msg"))["alias"] == "msg"
     vmadm.ok("update", "msg", "indestructible_zoneroot=false")
     assert [json.loads(line)["command"] for line in vmadm.ok("history", uuid).splitlines()][:2] == ["create", "create"]
+    assert vmadm.says("history", missing) == (1, f"VM {missing} not found\n")
+    vmadm.ok("delete", uuid)
+    assert json.loads(vmadm.ok("history", uuid).splitlines()[-1])["command"] == "delete"
 
 
 def test_the_line_is_read_as_it_stands(host, vmadm, tiny):
@@ -262,6 +268,10 @@ def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
     assert listed.returncode == 0
     assert sorted(listed.stdout.split()) == sorted([f"{uuid}:stopped", f"{broken}:unreadable"])
     assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
+    stats = vmadm("stats", "-j")
+    assert stats.returncode == 0 and [row["uuid"] for row in json.loads(stats.stdout)].count(uuid) == 1 and broken not in stats.stdout
+    assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in stats.stderr
+    assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in vmadm("stop", "alias=nobody").stderr
     host.run("cp", f"/var/triton/vmadm/machines/{broken}.json", f"/var/triton/vmadm/machines/{uuid}.json", check=True)
     for gone in (broken, uuid):
         vmadm.ok("delete", gone)
@@ -305,6 +315,8 @@ def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     finally:
         logs.kill()
         logs.wait()
+    lost = host.run("sh", "-c", 'exec vmadm logs "$1" >/dev/full', "sh", uuid)
+    assert (lost.returncode, lost.stderr) == (1, "cannot write the output: No space left on device\n")
 
 
 def test_a_machine_cannot_lead_its_host_elsewhere(host, vmadm, tiny):

@@ -136,6 +136,17 @@ TEST(Creation, SizesOutsideTheirBoundsAreClampedAloud) {
                             "tmpfs: 1000 becomes 512, which is the most with this max_physical_memory"));
 }
 
+TEST(Creation, WhatIsAskedForInVainIsTold) {
+    auto const made = creation(R"("firewall_enabled":true,"limit_priv":["proc_info"],"nowait":"true")");
+    ASSERT_TRUE(made);
+    EXPECT_THAT(made->notices,
+                ElementsAre("firewall_enabled has no effect on this host", "limit_priv has no effect on this host",
+                            "nowait has no effect on this host"));
+    auto const off = creation(R"("firewall_enabled":false,"limit_priv":[],"nowait":"false","delegate_dataset":null)");
+    ASSERT_TRUE(off);
+    EXPECT_THAT(off->notices, IsEmpty());
+}
+
 TEST(Creation, WhatWouldLeaveItsPlaceIsRefused) {
     EXPECT_EQ(fault_of(R"("alias":"a\nb")"), "alias: must not have control characters: \"a\\nb\"");
     EXPECT_EQ(fault_of(R"("hostname":"../x")"), "hostname: \"../x\" is not a host name");
