@@ -96,8 +96,8 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
         if (row != begun.end() && passed_since(row->second.at, now) < settings.ingest_grace) continue;
         UniqueFd const directory{
             ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-        // An ingest that was begun since the row was read is locked.
-        if (!directory || !TRY(try_lock(directory.get()))) continue;
+        // An ingest that was begun since the row was read is locked, or its directory has taken the place of this one.
+        if (!directory || !TRY(try_lock(directory.get())) || !is_still(state.ingest.get(), name, directory.get())) continue;
         victims.push_back({.kind = Victim::Kind::ingest,
                            .name = row == begun.end() ? name : row->second.key,
                            .bytes = bytes_of(directory.get(), "data"),

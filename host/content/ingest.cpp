@@ -28,12 +28,13 @@ Result<> pause_for_lock(std::string_view key, TimePoint deadline, int cancel) {
     return {};
 }
 
+/// Makes the directory if it is not there. Without a descriptor: whoever had it has just removed it.
 Result<UniqueFd> open_ingest_directory(StoreState const& state, std::string const& name) {
     std::string const shown = state.path + "/ingest/" + name;
     if (::mkdirat(state.ingest.get(), name.c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "make directory " + shown);
     UniqueFd directory{::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
-    if (!directory) return fail(errno, "open directory " + shown);
+    if (!directory && errno != ENOENT) return fail(errno, "open directory " + shown);
     return directory;
 }
 
@@ -94,6 +95,7 @@ Result<Ingest> Store::begin_ingest(std::string_view key, TimePoint deadline, int
     ingest.settings_ = state_->settings;
     for (;;) {
         ingest.directory_ = TRY(open_ingest_directory(*state_, ingest.name_));
+        if (!ingest.directory_) continue;
         if (!TRY(try_lock(ingest.directory_.get()))) {
             TRY(pause_for_lock(key, deadline, cancel));
         } else if (is_still(state_->ingest.get(), ingest.name_, ingest.directory_.get())) {

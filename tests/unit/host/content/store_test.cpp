@@ -1,5 +1,6 @@
 #include "host/content/store.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -178,6 +179,36 @@ TEST_F(StoreTest, WhoeverWaitedForAnIngestThatWasCommittedBeginsAnew) {
     ASSERT_TRUE(store.commit(std::move(ingest), digest, {}));
     waiter.join();
     EXPECT_EQ(read(store, digest), "content");
+    EXPECT_EQ(files_in("ingest"), 0U);
+}
+
+/// Of three that want one ingest again and again, and a collector of those that nobody has, none is ever refused, and
+/// nobody's bytes go while they are held.
+TEST_F(StoreTest, AnIngestThatComesAndGoesIsNobodysError) {
+    (void)open();  // makes the database
+    std::atomic<bool> is_over = false;
+    auto const come_and_go = [&] {
+        Store mine = open();
+        for (int i = 0; i < 150; ++i) {
+            auto ingest = mine.begin_ingest("a key", soon());
+            ASSERT_TRUE(ingest) << ingest.error().text();
+            auto const file = ingest->open_for_writing();
+            ASSERT_TRUE(file) << file.error().text();
+            EXPECT_TRUE(mine.abandon(*std::move(ingest)));
+        }
+    };
+    std::thread collector([&] {
+        Store other = open();
+        while (!is_over)
+            EXPECT_TRUE(other.gc({.ingest_grace = std::chrono::milliseconds(0)}));
+    });
+    std::thread first(come_and_go);
+    std::thread second(come_and_go);
+    come_and_go();
+    first.join();
+    second.join();
+    is_over = true;
+    collector.join();
     EXPECT_EQ(files_in("ingest"), 0U);
 }
 
