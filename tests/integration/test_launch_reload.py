@@ -326,6 +326,8 @@ def test_burst_of_writes_is_few_reloads_and_the_last_one_wins(place):
 def test_touching_the_file_changes_nothing(place):
     launcher, configuration = started(place, "a", "--log-level", "debug")
     launcher.wait_up()
+    launcher.signal(signal.SIGHUP)
+    launcher.wait_for_event("configuration-unchanged")  # from here on it watches: what is written before is its first look
     configuration.write(*steps("a"))
     launcher.wait_for_event("configuration-unchanged")
     launcher.stop()

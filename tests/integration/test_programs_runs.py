@@ -87,7 +87,9 @@ def test_success_has_its_hook(place):
         "command": ["/bin/sh", "-c", 'exec probe "tag:$TRITON_PROGRAM-$TRITON_RESULT-$TRITON_EXIT_CODE" say:up']}),
         "bad": probe("exit:1", oneShot=True, onSuccess=hook("never")), "web": service("web")})
     launcher.wait_up(tag="job-success-0")
+    launcher.wait_up(tag="web")
     launcher.wait_for_event("process-exited", program="bad")
+    launcher.wait_for_event("process-started", program="web")
     launcher.quiet_for(0.1)
     assert not [line for line in launcher.probe.all if line.get("tag") == "never"]
     assert launcher.stop() == Exit(code=0)
