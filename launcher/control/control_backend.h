@@ -232,6 +232,9 @@ public:
     /// Names of the programs that this one requires, directly or not, that do not run and will not start by themselves:
     /// each behind those that it requires itself.
     [[nodiscard]] virtual std::vector<std::string> missing_for(std::size_t index) const = 0;
+    /// Names of the programs, held or failed, that this one waits for without an end, directly or not, before it
+    /// starts.
+    [[nodiscard]] virtual std::vector<std::string> held_up_by(std::size_t index) const = 0;
     /// Names of the programs that run and require this one, directly or not: each behind those that require it.
     [[nodiscard]] virtual std::vector<std::string> running_on(std::size_t index) const = 0;
 

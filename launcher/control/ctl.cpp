@@ -193,7 +193,8 @@ private:
                              std::string_view parameters = "{}", Patience patience = Patience::answer);
     Result<> greet(varlink::Connection& connection);
     Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
-    Result<std::vector<CtlTarget>> targets(varlink::Connection& connection);
+    using IsApt = bool (*)(json::Object const& program);
+    Result<std::vector<CtlTarget>> targets(varlink::Connection& connection, IsApt is_apt = nullptr);
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
@@ -285,8 +286,9 @@ Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector
     return found;
 }
 
-/// What the command line names, with programs in the place of their groups.
-Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
+/// What the command line names, with programs in the place of their groups. Of a group with members for which there is
+/// something to do these alone are meant: who names the others by their own names is told why not.
+Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection, IsApt is_apt) {
     auto const is_group = [](CtlTarget const& target) { return target.is_group || target == CtlTarget{"all", {}}; };
     if (std::ranges::none_of(options_.targets, is_group)) return options_.targets;
     Programs const known = TRY(programs(connection, {}));
@@ -299,7 +301,7 @@ Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
             all.push_back(target);
             continue;
         }
-        std::size_t const before = all.size();
+        std::vector<json::Object const*> members;
         for (json::Object const& program : known) {
             json::Array const& groups = list_of(program, "groups");
             bool const is_member = std::ranges::any_of(groups, [&](json::Node const& group) {
@@ -307,10 +309,14 @@ Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
                 return name && *name == target.program;
             });
             bool const is_meant = is_everybody ? !flag_of(program, "internal") : is_member;
-            if (is_meant) all.push_back({text_of(program, "name"), {}});
+            if (is_meant) members.push_back(&program);
         }
-        if (all.size() == before && !is_everybody)
+        if (members.empty() && !is_everybody)
             return fail(ErrorKind::not_found, "there is no group " + printable(target.program));
+        bool const selects =
+            is_apt && std::ranges::any_of(members, [&](json::Object const* member) { return is_apt(*member); });
+        for (json::Object const* const member : members)
+            if (!selects || is_apt(*member)) all.push_back({text_of(*member, "name"), {}});
     }
     return all;
 }
@@ -364,13 +370,23 @@ std::string listed(json::Array const& names) {
     return all;
 }
 
+bool is_to_run(json::Object const& program) { return number_of(program, "wanted").value_or(1) > 0; }
+
+bool runs(json::Object const& program) {
+    return std::ranges::any_of(list_of(program, "processes"), [](json::Node const& node) {
+        auto const* const process = node.get<json::Object>();
+        return process && number_of(*process, "pid");
+    });
+}
+
 }  // namespace
 
 /// One after the other: of several, the rest is not touched when one fails.
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
-    bool const is_alone = method != "Stop" || !options_.is_forced;
-    members_ = TRY(targets(connection));
+    bool const is_stop = method == "Stop";
+    bool const is_alone = !is_stop || !options_.is_forced;
+    members_ = TRY(targets(connection, is_stop ? nullptr : is_to_run));
     for (CtlTarget const& target : members_) {
         if (std::ranges::find(started_, target) == started_.end()) TRY(command(connection, method, target, is_alone));
     }
@@ -428,7 +444,7 @@ Result<> Ctl::with_others(varlink::Connection& connection, std::string_view meth
 
 Result<> Ctl::signal() {
     varlink::Connection connection = TRY(connect());
-    for (CtlTarget const& target : TRY(targets(connection))) {
+    for (CtlTarget const& target : TRY(targets(connection, runs))) {
         std::string const parameters =
             target_parameters(target).key("signal").value(std::string_view(options_.signal)).close('}').text();
         auto const done = ask(connection, "Signal", parameters);

@@ -335,6 +335,29 @@ std::vector<std::string> ControlPort::missing_for(std::size_t index) const {
     return reached_by_requires(index, true, {ProcessState::held, ProcessState::failed});
 }
 
+/// What waits itself hands on what it waits for; a program that has failed or is held keeps only those that require it.
+std::vector<std::string> ControlPort::held_up_by(std::size_t index) const {
+    using enum ProcessState;
+    Edges edges(rooms_.table.size());
+    auto const is_stuck = [this](ProgramId id) { return has_state(rooms_.supervisor, id, {held, failed}); };
+    for (std::size_t at = 0; at < edges.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!rooms_.table[id].is_configured) continue;
+        ProgramPolicy const& policy = rooms_.supervisor.policy(id);
+        for (ProgramId const other : policy.requires_) {
+            if (is_stuck(other) || has_state(rooms_.supervisor, other, {waiting})) edges[at].push_back(other);
+        }
+        for (ProgramId const other : policy.after) {
+            if (has_state(rooms_.supervisor, other, {waiting})) edges[at].push_back(other);
+        }
+    }
+    std::vector<std::string> names;
+    for (ProgramId const id : reached(edges, rooms_.table.shown()[index])) {
+        if (is_stuck(id)) names.push_back(rooms_.table[id].name);
+    }
+    return names;
+}
+
 std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     using enum ProcessState;
     return reached_by_requires(index, false, {starting, executing, activating, up, backoff});

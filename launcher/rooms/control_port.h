@@ -70,6 +70,7 @@ private:
     [[nodiscard]] ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] std::vector<std::string> missing_for(std::size_t index) const override;
+    [[nodiscard]] std::vector<std::string> held_up_by(std::size_t index) const override;
     [[nodiscard]] std::vector<std::string> running_on(std::size_t index) const override;
     Result<> start(ProcessSelection const& which) override;
     Result<> stop(ProcessSelection const& which) override { return command(event::Verb::stop, which); }

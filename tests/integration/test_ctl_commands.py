@@ -13,6 +13,7 @@ from harness.control import Controlled, Varlink
 from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually
 
 STAY = ["trap", "say:up", "until:15"]
+STUBBORN = ["trap", "say:up", "until:10"]
 AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
 
 
@@ -159,6 +160,60 @@ def test_restart_of_several_starts_in_their_order(chain):
     assert chain.pid("web") != pids["web"] and chain.pid("db") != pids["db"] and chain.pid("api") == pids["api"]
 
 
+def test_start_and_restart_end_when_what_they_wait_for_is_held(chain):
+    """Whoever waits is told what for, also where it came to be held, or failed, later."""
+    chain.ctl("start", "web")
+    chain.ctl("stop", "--force", "db")
+    client = Varlink(chain.socket)
+    refused = {"error": "org.tritonlaunch.Launcher.Refused",
+               "parameters": {"reason": "waits for what is held or has failed: db", "details": []}}
+    assert client.call("Restart", {"program": "api", "wait": True}) == refused
+    assert client.call("Restart", {"program": "web", "process": 2, "wait": True}) == refused
+    client.close()
+    assert states(chain) == {"db": "held", "api": "waiting", "web": "up", "free": "up"}
+    chain.ctl("start", "db")
+    chain.ctl("wait", "api")
+    chain.configure({"db": {"steps": STUBBORN}, "api": {"steps": STAY, "requires": ["db"]}, "free": STAY,
+                     "late": {"steps": STAY, "after": ["api"], "autoStart": False}})
+    chain.ctl("reload")
+    chain.ctl("restart", "db")
+    chain.launcher.wait_up(tag="db", pid=chain.pid("db"))
+    chain.ctl("stop", "--force", "--no-wait", "db")
+    restart = chain.follow("restart", "api")
+    chain.launcher.wait_for_event("control-command", command="restart api")
+    late = chain.follow("start", "late")  # it comes after one that waits
+    chain.launcher.wait_for_event("control-command", command="start late")
+    chain.launcher.signal_inside(chain.pid("db"), signal.SIGKILL)
+    for follower, name in ((restart, "api"), (late, "late")):
+        assert follower.process.wait(TIMEOUT) == 1
+        assert follower.process.stderr.read() == \
+            f"triton-launch ctl: {name}: waits for what is held or has failed: db\n".encode()
+        follower.close()
+
+
+def test_one_run_of_a_program_with_a_schedule_and_several_places(as_pid1):
+    """A command makes one run, and waits for that one."""
+    job = {"steps": STAY, "schedule": {"every": "1h"}, "count": 2}
+    controlled = Controlled(as_pid1, {"job": job, "bad": {**job, "steps": ["exit:3"]}, "free": STAY})
+    controlled.launcher.wait_up(tag="free")
+
+    def places():
+        return [process["state"] for process in controlled.status()["job"]["processes"].values()]
+
+    controlled.ctl("start", "job")
+    assert places() == ["up", "down"]
+    controlled.ctl("restart", "job")
+    assert places() == ["up", "down"] and controlled.process("job")["starts"] == 2
+    controlled.ctl("start", "job:2")
+    assert places() == ["up", "up"]
+    controlled.ctl("stop", "job")
+    controlled.ctl("restart", "job")
+    assert places() == ["up", "down"]
+    controlled.ctl("start", "bad")
+    controlled.launcher.wait_for_event("process-exited", program="bad", exit_code=3)
+    controlled.close()
+
+
 def test_stop_of_what_others_require_asks(chain):
     chain.ctl("start", "web")
     assert chain.ctl("stop", "db", expect=1) == ("triton-launch ctl: db is required by web, api; "
@@ -209,6 +264,31 @@ def test_groups_and_all(as_pid1):
     done = controlled.run("start", "web", "all")
     assert (done.returncode, done.stderr) == (0, "")
     assert set(states(controlled).values()) == {"up"}
+    controlled.close()
+
+
+def test_of_a_group_those_are_meant_that_can_be(as_pid1):
+    """One that is to have no process keeps nobody from its start, and one that does not run from its signal."""
+    group = {"steps": STAY, "groups": ["all-of-it"]}
+    controlled = Controlled(as_pid1, {"off": {**group, "count": 0}, "idle": {**group, "autoStart": False},
+                                      "web": group})
+    controlled.launcher.wait_up(tag="web")
+    for group_name in ("@all-of-it", "all"):
+        controlled.ctl("signal", "USR1", group_name)
+        controlled.launcher.wait_signal(signal.SIGUSR1, tag="web")
+    assert controlled.ctl("signal", "USR1", "idle", "web", expect=1) == "triton-launch ctl: no process of idle runs\n"
+    pid = controlled.pid("web")
+    controlled.ctl("restart", "@all-of-it")
+    assert controlled.pid("web") != pid and controlled.process("idle")["state"] == "up"
+    controlled.ctl("stop", "all")
+    assert controlled.ctl("signal", "USR1", "all", expect=1).startswith("triton-launch ctl: no process of ")
+    controlled.ctl("start", "all")
+    assert controlled.process("web")["state"] == "up"
+    assert controlled.ctl("restart", "off", "web", expect=1) == \
+        "triton-launch ctl: off: off has no process: its count is 0\n"
+    controlled.configure({}, {"runServers": False, "programs": {"web": {"command": ["/bin/true"]}}})
+    controlled.ctl("reload")
+    assert "runServers is false: nothing may run" in controlled.ctl("start", "all", expect=1)
     controlled.close()
 
 
