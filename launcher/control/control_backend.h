@@ -64,6 +64,9 @@ struct ProcessUsage {
 
 inline constexpr std::array<std::string_view, 3> program_kind_names{"service", "one_shot", "scheduled"};
 
+/// As people write it, and as messages for them do.
+inline std::string_view shown_name(std::string_view program) { return program.empty() ? "-" : program; }
+
 struct ProgramStatus {
     std::string name;  ///< empty: the unnamed program of a document without `programs`
     ProgramKind kind = ProgramKind::service;

@@ -195,6 +195,7 @@ private:
     Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
     using IsApt = bool (*)(json::Object const& program);
     Result<std::vector<CtlTarget>> targets(varlink::Connection& connection, IsApt is_apt = nullptr);
+    Error explained(varlink::Connection& connection, varlink::Reply const& reply);
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
@@ -236,8 +237,25 @@ Result<varlink::Reply> Ctl::any(varlink::Connection& connection, Patience patien
 
 Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patience) {
     varlink::Reply reply = TRY(any(connection, patience));
-    if (!reply.error.empty()) return std::unexpected(explain(reply));
+    if (!reply.error.empty()) return std::unexpected(explained(connection, reply));
     return reply;
+}
+
+/// The error of a reply; of a process that has failed with how it has.
+Error Ctl::explained(varlink::Connection& connection, varlink::Reply const& reply) {
+    Error error = explain(reply);
+    std::string const state = text_of(reply.parameters, "state");
+    if (reply.error != launcher_name("NotReached") || (state != "failed" && state != "backoff")) return error;
+    auto const number = number_of(reply.parameters, "process");
+    CtlTarget target{text_of(reply.parameters, "program"), {}};
+    if (number) target.process = static_cast<std::uint32_t>(*number);
+    auto const found = programs(connection, {target});
+    if (!found || found->empty()) return error;
+    json::Array const& processes = list_of(found->front(), "processes");
+    auto const* const process = processes.empty() ? nullptr : processes.front().get<json::Object>();
+    if (process && !object_of(*process, "last_exit").empty())
+        error.reason.append(" (").append(last_exit_text(*process)).append(")");
+    return error;
 }
 
 Result<> Ctl::greet(varlink::Connection& connection) {
@@ -409,7 +427,7 @@ Result<> Ctl::command(varlink::Connection& connection, std::string_view method, 
     if (is_older) return command(connection, method, target, false);  // it never looks at whom else this concerns
     if (reply && reply->error == launcher_name("NotAlone"))
         return with_others(connection, method, target, list_of(reply->parameters, "programs"));
-    Error error = with_suggestion(reply ? explain(*reply) : reply.error(), connection, target.program);
+    Error error = with_suggestion(reply ? explained(connection, *reply) : reply.error(), connection, target.program);
     error.reason = target_text(target) + ": " + error.text();
     error.attempted.clear();
     return std::unexpected(std::move(error));

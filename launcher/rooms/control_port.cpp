@@ -380,7 +380,7 @@ std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) cons
     if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing may run";
     Accepted const* const active = rooms_.keeper.active();
     if (active && !active->configuration.run_servers) return "runServers is false: nothing may run";
-    return rooms_.table[id].name + " has no process: its count is 0";
+    return std::string(shown_name(rooms_.table[id].name)) + " has no process: its count is 0";
 }
 
 Result<> ControlPort::start(ProcessSelection const& which) {
@@ -469,7 +469,11 @@ void ControlPort::control_failed(std::string_view reason) {
 Result<ControlBackend::KeptLines> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     ProgramId const id = rooms_.table.shown()[which.program];
     ProgramTable::Entry const& program = rooms_.table[id];
-    if (!program.is_captured()) return fail(ErrorKind::refused, "the output of " + program.name + " is not captured");
+    if (!program.is_captured()) {
+        std::string const remedy = program.name.empty() ? "" : "; \"output\": {} in its configuration would do that";
+        return fail(ErrorKind::refused,
+                    "the output of " + std::string(shown_name(program.name)) + " is not captured" + remedy);
+    }
     struct Line {
         OutputLine line;
         std::string text;

@@ -368,7 +368,8 @@ def test_logs(running):
     assert running.ctl("logs", "-n", "0", "talk:2") == ""
     line = json.loads(running.ctl("logs", "--json", "talk:1"))
     assert line["text"] == "hello" and line["process"] == 1
-    assert "is not captured" in running.ctl("logs", "web", expect=1)
+    assert running.ctl("logs", "web", expect=1) == \
+        'triton-launch ctl: the output of web is not captured; "output": {} in its configuration would do that\n'
 
 
 def test_logs_follow_over_a_restart(running):
@@ -552,6 +553,7 @@ def test_unnamed_program(place):
     controlled.ctl("start", "-")
     assert "- has no process 3" in controlled.ctl("stop", "-:3", expect=1)
     controlled.ctl("describe", "-")
+    assert controlled.ctl("logs", "-", expect=1) == "triton-launch ctl: the output of - is not captured\n"
 
 
 def test_from_inside(place):

@@ -553,6 +553,12 @@ TEST_F(CtlTest, WaitEndsWithTheStateOrTheTime) {
     auto const never = ctl({"wait", "web:1"});
     EXPECT_EQ(never->exit_code, 1);
     EXPECT_EQ(never->err, "triton-launch ctl: process 1 of web is failed\n");
+    backend.at(0, 1).last_exit = LastExit{.code = 3};
+    EXPECT_EQ(ctl({"wait", "web"})->err, "triton-launch ctl: process 1 of web is failed (code 3)\n");
+    backend.at(0, 1).last_exit = LastExit{.error = "cannot execute /bin/web: No such file or directory"};
+    EXPECT_EQ(ctl({"start", "web"})->err,
+              "triton-launch ctl: web: process 1 of web is failed "
+              "(cannot execute /bin/web: No such file or directory)\n");
 }
 
 TEST_F(CtlTest, WaitAndEventsGoOnAcrossAnUpgrade) {
