@@ -238,7 +238,8 @@ public:
     /// Names of the programs, held or failed, that this one waits for without an end, directly or not, before it
     /// starts.
     [[nodiscard]] virtual std::vector<std::string> held_up_by(std::size_t index) const = 0;
-    /// Names of the programs that run and require this one, directly or not: each behind those that require it.
+    /// Names of the programs that run and require this one, directly or not, or that are one-shots to be undone before
+    /// it: each behind those that require it.
     [[nodiscard]] virtual std::vector<std::string> running_on(std::size_t index) const = 0;
 
     // Commands. They return when what they ask for has begun; progress is reported by ControlServer::state_changed().

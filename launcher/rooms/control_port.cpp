@@ -309,58 +309,73 @@ bool has_state(Supervisor const& supervisor, ProgramId id, std::initializer_list
 
 }  // namespace
 
-/// The names of what is reached by `requires`, or against it, through programs in one of these states.
-std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, bool is_forwards,
-                                                          std::initializer_list<ProcessState> states) const {
-    Edges edges(rooms_.table.size());
-    for (std::size_t at = 0; at < edges.size(); ++at) {
-        ProgramId const id{static_cast<std::uint32_t>(at)};
-        if (!rooms_.table[id].is_configured) continue;
-        ProgramPolicy const& policy = rooms_.supervisor.policy(id);
-        for (ProgramId const required : policy.requires_) {
-            // What is bound stops by itself, and so do those that are bound to it.
-            bool const is_bound = std::ranges::find(policy.binds_to, required) != policy.binds_to.end();
-            if (!is_forwards && is_bound) continue;
-            auto const& [from, to] = is_forwards ? std::pair(id, required) : std::pair(required, id);
-            if (has_state(rooms_.supervisor, to, states)) edges[static_cast<std::size_t>(from)].push_back(to);
-        }
-    }
-    std::vector<std::string> names;
-    for (ProgramId const id : reached(edges, rooms_.table.shown()[index]))
-        names.push_back(rooms_.table[id].name);
-    return names;
-}
-
-std::vector<std::string> ControlPort::missing_for(std::size_t index) const {
-    return reached_by_requires(index, true, {ProcessState::held, ProcessState::failed});
-}
-
-/// What waits itself hands on what it waits for; a program that has failed or is held keeps only those that require it.
-std::vector<std::string> ControlPort::held_up_by(std::size_t index) const {
+/// Those, held or failed, that are reached by `requires`. What waits itself hands on what it waits for: with `to_wait`
+/// only that is asked, and `after` counts, too. Else one-shots that are done hand on those whose work was undone.
+std::vector<std::string> ControlPort::reached_and_stuck(std::size_t index, bool to_wait) const {
     using enum ProcessState;
+    Supervisor const& supervisor = rooms_.supervisor;
+    ProgramId const from = rooms_.table.shown()[index];
+    auto const is_stuck = [&](ProgramId id) { return has_state(supervisor, id, {held, failed}); };
+    auto const is_waiting = [&](ProgramId id) { return has_state(supervisor, id, {waiting}); };
+    auto const is_done = [&](ProgramId id) { return !to_wait && has_state(supervisor, id, {done}); };
+    auto const is_undone = [&](ProgramId id) {
+        return supervisor.policy(id).kind == ProgramKind::one_shot && is_stuck(id);
+    };
     Edges edges(rooms_.table.size());
-    auto const is_stuck = [this](ProgramId id) { return has_state(rooms_.supervisor, id, {held, failed}); };
     for (std::size_t at = 0; at < edges.size(); ++at) {
         ProgramId const id{static_cast<std::uint32_t>(at)};
         if (!rooms_.table[id].is_configured) continue;
-        ProgramPolicy const& policy = rooms_.supervisor.policy(id);
+        ProgramPolicy const& policy = supervisor.policy(id);
+        bool const has_run = id != from && is_done(id);
         for (ProgramId const other : policy.requires_) {
-            if (is_stuck(other) || has_state(rooms_.supervisor, other, {waiting})) edges[at].push_back(other);
+            bool const is_missing = has_run ? is_undone(other) : is_stuck(other) || is_waiting(other);
+            if (is_missing || is_done(other)) edges[at].push_back(other);
         }
         for (ProgramId const other : policy.after) {
-            if (has_state(rooms_.supervisor, other, {waiting})) edges[at].push_back(other);
+            if (to_wait && is_waiting(other)) edges[at].push_back(other);
         }
     }
     std::vector<std::string> names;
-    for (ProgramId const id : reached(edges, rooms_.table.shown()[index])) {
+    for (ProgramId const id : reached(edges, from)) {
         if (is_stuck(id)) names.push_back(rooms_.table[id].name);
     }
     return names;
 }
 
+std::vector<std::string> ControlPort::missing_for(std::size_t index) const { return reached_and_stuck(index, false); }
+
+std::vector<std::string> ControlPort::held_up_by(std::size_t index) const { return reached_and_stuck(index, true); }
+
+/// A one-shot that has succeeded stands between its requirement and those that require it, and is undone before the
+/// requirement goes.
 std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     using enum ProcessState;
-    return reached_by_requires(index, false, {starting, executing, activating, up, backoff});
+    Supervisor const& supervisor = rooms_.supervisor;
+    auto const runs = [&](ProgramId id) {
+        return has_state(supervisor, id, {starting, executing, activating, up, backoff});
+    };
+    auto const is_done = [&](ProgramId id) { return has_state(supervisor, id, {done}); };
+    ProgramId const from = rooms_.table.shown()[index];
+    Edges edges(rooms_.table.size());
+    for (std::size_t at = 0; at < edges.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!rooms_.table[id].is_configured || (!runs(id) && !is_done(id))) continue;
+        for (ProgramId const required : supervisor.policy(id).requires_)
+            edges[static_cast<std::size_t>(required)].push_back(id);
+    }
+    std::vector<ProgramId> const all = reached(edges, from);
+    auto const is_concerned = [&](ProgramId id) { return id == from || std::ranges::find(all, id) != all.end(); };
+    std::vector<std::string> names;
+    for (ProgramId const id : all) {
+        ProgramPolicy const& policy = supervisor.policy(id);
+        // What is bound to all that goes stops by itself.
+        bool const stays = std::ranges::any_of(policy.requires_, [&](ProgramId required) {
+            return is_concerned(required) && std::ranges::find(policy.binds_to, required) == policy.binds_to.end();
+        });
+        bool const is_to_be_undone = policy.kind == ProgramKind::one_shot && policy.has_on_stop && is_done(id);
+        if ((runs(id) && stays) || is_to_be_undone) names.push_back(rooms_.table[id].name);
+    }
+    return names;
 }
 
 // Commands.

@@ -104,8 +104,7 @@ private:
     void tell_records();
     [[nodiscard]] bool is_stopping() const { return rooms_.supervisor.phase() != SupervisorPhase::running; }
     [[nodiscard]] bool agent_runs() const;
-    [[nodiscard]] std::vector<std::string> reached_by_requires(std::size_t index, bool is_forwards,
-                                                               std::initializer_list<ProcessState> states) const;
+    [[nodiscard]] std::vector<std::string> reached_and_stuck(std::size_t index, bool to_wait) const;
     [[nodiscard]] std::optional<std::string> why_nothing_is_to_run(ProgramId id) const;
     Result<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 

@@ -234,6 +234,39 @@ def test_stop_of_what_others_require_asks(chain):
     chain.ctl("stop", "db", "free")  # nobody is left to mind
 
 
+def test_stop_of_what_stands_behind_one_shots_asks(as_pid1):
+    """One that is done runs no more, and what it has done still needs what it requires."""
+    def once(name, **more):
+        return {"steps": [f"say:{name}", "exit:0"], "oneShot": True, **more}
+    probe = str(as_pid1.probe)
+    controlled = Controlled(as_pid1, {
+        "disk": once("disk", onStop={"command": [probe, "tag:disk", "say:undone"]}),
+        "mount": once("mount", requires=["disk"], onStop={"command": [probe, "tag:mount", "say:undone"]}),
+        "migrate": once("migrate", requires=["mount"]),
+        "web": {"steps": STAY, "requires": ["migrate"]},
+        "bound": {"steps": STAY, "bindsTo": ["web"]},
+        "late": {"steps": STAY, "requires": ["bound"]}})
+    controlled.launcher.wait_up(tag="late")
+    assert controlled.ctl("stop", "disk", expect=1) == (
+        "triton-launch ctl: disk is required by late, web, mount; "
+        "--with-dependents stops these first, --force leaves them running\n")
+    assert controlled.ctl("stop", "web", expect=1).startswith("triton-launch ctl: web is required by late; ")
+    done = controlled.run("stop", "--with-dependents", "disk")
+    assert done.stderr == "".join(f"triton-launch ctl: first stopping {name}, which requires disk\n"
+                                  for name in ("late", "web", "mount"))
+    assert states(controlled) == {"disk": "held", "mount": "held", "migrate": "done", "web": "held",
+                                  "bound": "waiting", "late": "held"}
+    controlled.launcher.wait_for_probe("say", text="undone", tag="disk")
+    undone = [line["tag"] for line in controlled.launcher.probe.all if line.get("text") == "undone"]
+    assert undone == ["mount", "disk"]
+    done = controlled.run("start", "late")  # by way of one that waits, and one that is done
+    assert (done.returncode, done.stderr) == (0, "".join(
+        f"triton-launch ctl: first starting {name}, which is required by late\n" for name in ("disk", "mount", "web")))
+    assert states(controlled) == {"disk": "done", "mount": "done", "migrate": "done", "web": "up", "bound": "up",
+                                  "late": "up"}
+    controlled.close()
+
+
 def test_a_program_that_does_not_start_by_itself_keeps_nobody(as_pid1):
     controlled = Controlled(as_pid1, {"tool": {"steps": STAY, "autoStart": False},
                                       "job": {"steps": ["trap", "say:up", "until:10", "exit:0"], "oneShot": True}})
