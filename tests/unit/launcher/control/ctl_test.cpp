@@ -106,6 +106,10 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
               "[files|binaries|libraries|monitor-conf]"},
              {{"stage", "--all"}, "--all cannot be used with stage"},
              {{"describe", "web:1"}, "describe takes a program, not one of its processes"},
+             {{"describe", "@web"}, "describe takes one program, not a group; usage: triton-launch ctl describe NAME"},
+             {{"logs", "@web"},
+              "logs takes one program, not a group; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
+             {{"stop", "@web:1"}, "\"@web:1\" is not @GROUP: a group has no numbers"},
          }) {
         auto const options = parse(row.words);
         ASSERT_FALSE(options) << row.text;
