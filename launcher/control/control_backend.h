@@ -64,6 +64,9 @@ struct ProcessUsage {
 
 inline constexpr std::array<std::string_view, 3> program_kind_names{"service", "one_shot", "scheduled"};
 
+/// As people write it, and as messages for them do.
+inline std::string_view shown_name(std::string_view program) { return program.empty() ? "-" : program; }
+
 struct ProgramStatus {
     std::string name;  ///< empty: the unnamed program of a document without `programs`
     ProgramKind kind = ProgramKind::service;
@@ -232,7 +235,11 @@ public:
     /// Names of the programs that this one requires, directly or not, that do not run and will not start by themselves:
     /// each behind those that it requires itself.
     [[nodiscard]] virtual std::vector<std::string> missing_for(std::size_t index) const = 0;
-    /// Names of the programs that run and require this one, directly or not: each behind those that require it.
+    /// Names of the programs, held or failed, that this one waits for without an end, directly or not, before it
+    /// starts.
+    [[nodiscard]] virtual std::vector<std::string> held_up_by(std::size_t index) const = 0;
+    /// Names of the programs that run and require this one, directly or not, or that are one-shots to be undone before
+    /// it: each behind those that require it.
     [[nodiscard]] virtual std::vector<std::string> running_on(std::size_t index) const = 0;
 
     // Commands. They return when what they ask for has begun; progress is reported by ControlServer::state_changed().

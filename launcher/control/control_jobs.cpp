@@ -92,14 +92,26 @@ void ListJob::run(Session& session) {
 
 // Wait.
 
+namespace {
+
+bool is_command(WaitFor what) { return what == WaitFor::started || what == WaitFor::restarted; }
+
+/// Of a scheduled program: one that the command has not begun a run in.
+bool is_free_place(ProcessStatus const& process, std::uint32_t starts_before) {
+    using enum ProcessState;
+    ProcessState const state = process.state;
+    return process.starts == starts_before && (state == down || state == done || state == failed || state == held);
+}
+
+}  // namespace
+
 void WaitJob::run(Session& session) {
     auto const which = context_.select(session, program_, std::nullopt);  // it may have left the configuration
     if (!which) return;
     ProgramStatus const program = context_.backend.program(which->program);
-    bool const is_command = what_ == WaitFor::started || what_ == WaitFor::restarted;
     if (program.wanted == 0 && !concerns_unwanted(what_)) {
         // Nothing runs now. A command has been overtaken by that; a wait goes on until something runs again.
-        if (is_command) {
+        if (is_command(what_)) {
             return context_.server->fail_call(
                 session, {ErrorKind::refused, {}, "none of its processes is meant to run any longer", {}});
         }
@@ -108,6 +120,7 @@ void WaitJob::run(Session& session) {
     }
     std::uint32_t const all = concerns_unwanted(what_) ? program.processes : program.wanted;
     if (process_ && *process_ > all) return context_.no_such_process(session, program_, *process_);
+    makes_one_run_ = is_command(what_) && !process_ && program.kind == ProgramKind::scheduled;
     look_at_processes(session, which->program, process_.value_or(all));
 }
 
@@ -119,14 +132,31 @@ void WaitJob::look_at_processes(Session& session, std::size_t program, std::uint
         std::size_t const offset = next_ - first;
         std::uint32_t const starts = offset < starts_before_.size() ? starts_before_[offset] : 0;
         ProcessStatus const process = context_.backend.process(program, next_);
+        if (makes_one_run_ && is_free_place(process, starts)) continue;
         switch (judge(what_, process, starts)) {
-            case WaitAnswer::reached: break;
-            case WaitAnswer::not_yet: seen_ = context_.changes; return;
+            case WaitAnswer::reached: has_run_ = true; break;
+            case WaitAnswer::not_yet:
+                if (process.state == ProcessState::waiting && is_held_up(session, program)) return;
+                seen_ = context_.changes;
+                return;
             case WaitAnswer::never: return not_reached(session, process);
         }
     }
+    if (makes_one_run_ && !has_run_) return not_reached(session, context_.backend.process(program, next_ = first));
     session.end_job();
     context_.server->reply(session, "{}");
+}
+
+/// Whether what the command has begun waits for what does not start by itself; then the call has been answered.
+bool WaitJob::is_held_up(Session& session, std::size_t program) {
+    if (!is_command(what_)) return false;
+    context_.server->charge(context_.backend.program_count() / 8);
+    std::string names;
+    for (std::string const& name : context_.backend.held_up_by(program))
+        names.append(names.empty() ? "" : ", ").append(name);
+    if (names.empty()) return false;
+    context_.server->fail_call(session, {ErrorKind::refused, {}, "waits for what is held or has failed: " + names, {}});
+    return true;
 }
 
 void WaitJob::not_reached(Session& session, ProcessStatus const& process) {

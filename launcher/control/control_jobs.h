@@ -82,13 +82,16 @@ public:
 
 private:
     void look_at_processes(varlink::Session& session, std::size_t program, std::uint32_t last);
+    bool is_held_up(varlink::Session& session, std::size_t program);
     void not_reached(varlink::Session& session, ProcessStatus const& process);
 
     ControlContext& context_;
     std::string program_;
     std::optional<std::uint32_t> process_;
     WaitFor what_;
-    std::uint32_t next_;  // processes before it were where they are waited for
+    bool makes_one_run_ = false;  // a command for a scheduled program: in one of its places
+    bool has_run_ = false;        // and that has been seen
+    std::uint32_t next_;          // processes before it were where they are waited for
     std::vector<std::uint32_t> starts_before_;
     std::uint64_t seen_ = 0;  // of the changes
 };

@@ -106,18 +106,32 @@ void ControlMethods::logs(Session& session, CallParameters const& parameters) {
     session.begin(std::move(job));
 }
 
+/// The one process of a program that is meant without its number; nullopt: there are several.
+std::optional<std::uint32_t> ControlMethods::only_process(std::size_t index) {
+    ProgramStatus const program = backend_.program(index);
+    std::optional<std::uint32_t> only;
+    context_.server->charge(program.processes / 8);
+    for (std::uint32_t number = 1; number <= program.processes; ++number) {
+        if (is_left_over(program, backend_.process(index, number))) continue;
+        if (only) return std::nullopt;
+        only = number;
+    }
+    return only.value_or(1);
+}
+
 /// Hands the connection over to the terminal's client once the reply has been written.
 void ControlMethods::attach(Session& session, CallParameters const& parameters) {
     auto const which = context_.select(session, *parameters.program, parameters.process);
     if (!which || session.is_oneway) return;
     ProgramStatus const program = backend_.program(which->program);
-    if (!which->number && program.processes > 1) {
+    auto const number = which->number ? which->number : only_process(which->program);
+    if (!number) {
+        std::string const name(shown_name(program.name));
         return context_.server->fail_call(
-            session,
-            {ErrorKind::refused, {}, program.name + " has several processes: name one, as " + program.name + ":1", {}});
+            session, {ErrorKind::refused, {}, name + " has several processes: name one, as " + name + ":1", {}});
     }
     ControlBackend::Attachment const wanted{
-        {which->program, which->number.value_or(1)}, parameters.lines, parameters.is_read_only, parameters.follows};
+        {which->program, *number}, parameters.lines, parameters.is_read_only, parameters.follows};
     if (auto const checked = backend_.check_attachment(wanted.which, wanted.follows); !checked)
         return context_.server->fail_call(session, checked.error());
     CallParameters named = parameters;

@@ -90,6 +90,7 @@ private:
     struct Command;
     bool is_alone(varlink::Session& session, ProcessSelection const& which, Command const& command);
     void command(Session& session, CallParameters const& parameters, Command const& command);
+    std::optional<std::uint32_t> only_process(std::size_t index);
     std::vector<std::uint32_t> starts_of(ProcessSelection const& which);
     [[nodiscard]] bool is_agent_subscribed();
     [[nodiscard]] bool has_lost_prober() const;

@@ -193,7 +193,9 @@ private:
                              std::string_view parameters = "{}", Patience patience = Patience::answer);
     Result<> greet(varlink::Connection& connection);
     Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
-    Result<std::vector<CtlTarget>> targets(varlink::Connection& connection);
+    using IsApt = bool (*)(json::Object const& program);
+    Result<std::vector<CtlTarget>> targets(varlink::Connection& connection, IsApt is_apt = nullptr);
+    Error explained(varlink::Connection& connection, varlink::Reply const& reply);
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
@@ -235,8 +237,25 @@ Result<varlink::Reply> Ctl::any(varlink::Connection& connection, Patience patien
 
 Result<varlink::Reply> Ctl::next(varlink::Connection& connection, Patience patience) {
     varlink::Reply reply = TRY(any(connection, patience));
-    if (!reply.error.empty()) return std::unexpected(explain(reply));
+    if (!reply.error.empty()) return std::unexpected(explained(connection, reply));
     return reply;
+}
+
+/// The error of a reply; of a process that has failed with how it has.
+Error Ctl::explained(varlink::Connection& connection, varlink::Reply const& reply) {
+    Error error = explain(reply);
+    std::string const state = text_of(reply.parameters, "state");
+    if (reply.error != launcher_name("NotReached") || (state != "failed" && state != "backoff")) return error;
+    auto const number = number_of(reply.parameters, "process");
+    CtlTarget target{text_of(reply.parameters, "program"), {}};
+    if (number) target.process = static_cast<std::uint32_t>(*number);
+    auto const found = programs(connection, {target});
+    if (!found || found->empty()) return error;
+    json::Array const& processes = list_of(found->front(), "processes");
+    auto const* const process = processes.empty() ? nullptr : processes.front().get<json::Object>();
+    if (process && !object_of(*process, "last_exit").empty())
+        error.reason.append(" (").append(last_exit_text(*process)).append(")");
+    return error;
 }
 
 Result<> Ctl::greet(varlink::Connection& connection) {
@@ -285,8 +304,9 @@ Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector
     return found;
 }
 
-/// What the command line names, with programs in the place of their groups.
-Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
+/// What the command line names, with programs in the place of their groups. Of a group with members for which there is
+/// something to do these alone are meant: who names the others by their own names is told why not.
+Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection, IsApt is_apt) {
     auto const is_group = [](CtlTarget const& target) { return target.is_group || target == CtlTarget{"all", {}}; };
     if (std::ranges::none_of(options_.targets, is_group)) return options_.targets;
     Programs const known = TRY(programs(connection, {}));
@@ -299,7 +319,7 @@ Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
             all.push_back(target);
             continue;
         }
-        std::size_t const before = all.size();
+        std::vector<json::Object const*> members;
         for (json::Object const& program : known) {
             json::Array const& groups = list_of(program, "groups");
             bool const is_member = std::ranges::any_of(groups, [&](json::Node const& group) {
@@ -307,10 +327,14 @@ Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection) {
                 return name && *name == target.program;
             });
             bool const is_meant = is_everybody ? !flag_of(program, "internal") : is_member;
-            if (is_meant) all.push_back({text_of(program, "name"), {}});
+            if (is_meant) members.push_back(&program);
         }
-        if (all.size() == before && !is_everybody)
+        if (members.empty() && !is_everybody)
             return fail(ErrorKind::not_found, "there is no group " + printable(target.program));
+        bool const selects =
+            is_apt && std::ranges::any_of(members, [&](json::Object const* member) { return is_apt(*member); });
+        for (json::Object const* const member : members)
+            if (!selects || is_apt(*member)) all.push_back({text_of(*member, "name"), {}});
     }
     return all;
 }
@@ -364,13 +388,23 @@ std::string listed(json::Array const& names) {
     return all;
 }
 
+bool is_to_run(json::Object const& program) { return number_of(program, "wanted").value_or(1) > 0; }
+
+bool runs(json::Object const& program) {
+    return std::ranges::any_of(list_of(program, "processes"), [](json::Node const& node) {
+        auto const* const process = node.get<json::Object>();
+        return process && number_of(*process, "pid");
+    });
+}
+
 }  // namespace
 
 /// Sends the command to one target after the other; when one fails, the rest is not touched.
 Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
-    bool const is_alone = method != "Stop" || !options_.is_forced;
-    members_ = TRY(targets(connection));
+    bool const is_stop = method == "Stop";
+    bool const is_alone = !is_stop || !options_.is_forced;
+    members_ = TRY(targets(connection, is_stop ? nullptr : is_to_run));
     for (CtlTarget const& target : members_) {
         if (std::ranges::find(started_, target) == started_.end()) TRY(command(connection, method, target, is_alone));
     }
@@ -393,7 +427,7 @@ Result<> Ctl::command(varlink::Connection& connection, std::string_view method, 
     if (is_older) return command(connection, method, target, false);  // it never looks at whom else this concerns
     if (reply && reply->error == launcher_name("NotAlone"))
         return with_others(connection, method, target, list_of(reply->parameters, "programs"));
-    Error error = with_suggestion(reply ? explain(*reply) : reply.error(), connection, target.program);
+    Error error = with_suggestion(reply ? explained(connection, *reply) : reply.error(), connection, target.program);
     error.reason = target_text(target) + ": " + error.text();
     error.attempted.clear();
     return std::unexpected(std::move(error));
@@ -428,7 +462,7 @@ Result<> Ctl::with_others(varlink::Connection& connection, std::string_view meth
 
 Result<> Ctl::signal() {
     varlink::Connection connection = TRY(connect());
-    for (CtlTarget const& target : TRY(targets(connection))) {
+    for (CtlTarget const& target : TRY(targets(connection, runs))) {
         std::string const parameters =
             target_parameters(target).key("signal").value(std::string_view(options_.signal)).close('}').text();
         auto const done = ask(connection, "Signal", parameters);

@@ -133,6 +133,7 @@ constexpr std::array<OptionRow, 15> option_rows{{
 Result<CtlTarget> parse_target(std::string_view text) {
     CtlTarget target;
     if (text.starts_with('@') && text.size() > 1) {
+        if (text.contains(':')) return fail(json::quoted(text) + " is not @GROUP: a group has no numbers");
         target.program = text.substr(1);
         target.is_group = true;
         return target;
@@ -261,6 +262,8 @@ Result<> take_words(CtlCommand const& row, std::span<std::string_view const> wor
     if (words.size() > most) return fail("unexpected argument " + json::shown(words[most]) + usage);
     for (std::string_view const word : words)
         options.targets.push_back(TRY(parse_target(word)));
+    if (row.takes == CtlTakes::one_target && options.targets.front().is_group)
+        return fail(std::string(row.name) + " takes one program, not a group" + usage);
     return {};
 }
 

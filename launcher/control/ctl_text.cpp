@@ -25,16 +25,6 @@ std::string short_number(double value) {
     return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10);
 }
 
-std::string last_exit_text(json::Object const& process) {
-    json::Object const& last = object_of(process, "last_exit");
-    if (last.empty()) return "-";
-    if (std::string const error = text_of(last, "error"); !error.empty()) return printable(error);
-    std::string text = printable(text_of(last, "signal"));
-    if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
-    if (flag_of(last, "oom_killed")) text += " (out of memory)";
-    return text;
-}
-
 std::string state_text(json::Object const& process) {
     std::string text = printable(text_of(process, "state"));
     if (auto const left = real_of(process, "restart_in_seconds")) text += " " + short_duration(*left);
@@ -125,6 +115,16 @@ std::string short_bytes(std::int64_t bytes) {
     for (; value >= 1024 && unit + 1 < units.size(); ++unit)
         value /= 1024;
     return short_number(value) + units[unit];
+}
+
+std::string last_exit_text(json::Object const& process) {
+    json::Object const& last = object_of(process, "last_exit");
+    if (last.empty()) return "-";
+    if (std::string const error = text_of(last, "error"); !error.empty()) return printable(error);
+    std::string text = printable(text_of(last, "signal"));
+    if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
+    if (flag_of(last, "oom_killed")) text += " (out of memory)";
+    return text;
 }
 
 std::string shown_program(std::string_view name) { return name.empty() ? "-" : printable(name); }

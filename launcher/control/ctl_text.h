@@ -23,6 +23,8 @@ std::string short_duration(double seconds);
 std::string short_bytes(std::int64_t bytes);
 /// The name of a program as it is typed: "-" for the unnamed one.
 std::string shown_program(std::string_view name);
+/// How a process has ended last: "code 1", "SIGKILL (out of memory)", "cannot execute /bin/web: ..."; "-": it has not.
+std::string last_exit_text(json::Object const& process);
 
 /// Columns as wide as their widest cell. Cells are colored when asked for.
 class Table {

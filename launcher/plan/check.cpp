@@ -179,12 +179,19 @@ std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, Sou
     return accepted.configuration.count.value_or(options.server_count);
 }
 
+/// Its directory, which others would be relative to, is unknown.
+Result<std::vector<config::Layer>> piped_document() {
+    auto document = one_layer(read_standard_input(json::Limits{}.document_bytes));
+    if (document && !config::includes_of(document->front().text).empty())
+        return fail("include: only a file can include others: give its path instead of -");
+    return document;
+}
+
 }  // namespace
 
 CheckResult check(CheckOptions const& options, char const* const* environment) {
     bool const is_piped = options.configuration_path == "-";
-    auto document = is_piped ? one_layer(read_standard_input(json::Limits{}.document_bytes))
-                             : read_document(options.configuration_path).layers;
+    auto document = is_piped ? piped_document() : read_document(options.configuration_path).layers;
     auto const loaded =
         load_configuration(read_source(std::move(document), options.source), options.source, environment,
                            options.is_strict ? BinaryCheck::required : BinaryCheck::skipped, LoadKind::whole, nullptr);

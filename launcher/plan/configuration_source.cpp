@@ -1200,7 +1200,10 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     Rejected rejected;
     auto const values = parse_environment_file(options.environment_file, texts.environment_file, rejected);
     if (!texts.document) {
-        rejected.errors.push_back(texts.document.error().text());
+        Error const& error = texts.document.error();
+        rejected.errors.push_back(error.text());
+        rejected.errors.insert(rejected.errors.end(), error.details.begin(), error.details.end());
+        shorten(rejected.errors);
         return std::unexpected(std::move(rejected));
     }
     rejected.document = hash_of(*texts.document);

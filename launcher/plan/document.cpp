@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <span>
 #include <utility>
 
 #include <dirent.h>
@@ -60,45 +61,60 @@ public:
 
     Document read(std::string const& path) {
         Document document{std::vector<config::Layer>{}, {}};
-        Result<> const done = add_all(path, document);
-        if (!done) document.layers = std::unexpected(done.error());
+        if (Result<> const added = add({}, path, *document.layers)) {
+            include_all(document);
+        } else {
+            problems_.push_back(added.error());
+        }
+        if (problems_.empty()) return document;
+        Error all = std::move(problems_.front());
+        for (Error const& further : std::span(problems_).subspan(1))
+            all.details.push_back(further.text());
+        document.layers = std::unexpected(std::move(all));
         return document;
     }
 
 private:
-    Result<> add_all(std::string const& path, Document& document) {
-        TRY(add({}, path, *document.layers));
+    void include_all(Document& document) {
         auto const includes = config::includes_of(document.layers->front().text);
         document.layers->front().is_including = !includes.empty();
-        for (std::size_t i = 0; i < includes.size(); ++i) {
-            Result<> added = include(includes[i], document);
-            if (added) continue;
-            Error const& error = added.error();
-            return std::unexpected(
-                Error{error.kind, {}, "include[" + std::to_string(i) + "]: " + error.text(), {}, error.code});
+        for (std::size_t i = 0; i < includes.size() && !is_full_; ++i) {
+            place_ = "include[" + std::to_string(i) + "]: ";
+            include(includes[i], document);
         }
-        return {};
     }
 
-    Result<> include(std::string const& path, Document& document) {
+    void include(std::string const& path, Document& document) {
         std::string const whole = path.front() == '/' ? path : directory_ + path;
         document.watched.push_back(whole);
         Parts const parts = split(whole);
-        if (!is_pattern(parts.name)) return add(path, whole, *document.layers);
+        if (!is_pattern(parts.name)) return keep(add(path, whole, *document.layers));
         std::string const shown = split(path).directory;
-        for (std::string const& name : TRY(matches(parts.directory, parts.name))) {
+        auto const names = matches(parts.directory, parts.name);
+        if (!names) return keep(std::unexpected(names.error()));
+        for (std::string const& name : *names) {
+            if (is_full_) return;
             document.watched.push_back(parts.directory + name);
-            TRY(add(shown + name, parts.directory + name, *document.layers));
+            keep(add(shown + name, parts.directory + name, *document.layers));
         }
-        return {};
+    }
+
+    /// What cannot be read keeps nobody from hearing of the next that cannot.
+    void keep(Result<> const& added) {
+        if (added) return;
+        Error const& error = added.error();
+        problems_.push_back({error.kind, {}, place_ + error.text(), {}, error.code});
+        is_full_ = is_full_ || problems_.size() == config::most_layers;
     }
 
     Result<> add(std::string file, std::string const& path, std::vector<config::Layer>& layers) {
-        if (layers.size() == config::most_layers)
+        is_full_ = layers.size() == config::most_layers;
+        if (is_full_)
             return fail(ErrorKind::invalid, "read " + path,
                         "there are more than " + std::to_string(config::most_layers) + " files");
         auto text = read_file(path, room_);
-        if (!text && text.error().kind == ErrorKind::invalid && text.error().code == 0 && !layers.empty())
+        is_full_ = !text && text.error().kind == ErrorKind::invalid && text.error().code == 0 && !layers.empty();
+        if (is_full_)
             return fail(ErrorKind::invalid, "read " + path,
                         "the files have more than " + std::to_string(config::most_layer_bytes) + " bytes in all");
         if (!text) return std::unexpected(text.error());
@@ -109,6 +125,9 @@ private:
 
     std::string directory_;
     std::size_t room_ = config::most_layer_bytes;
+    std::string place_;     // that names what is being read
+    bool is_full_ = false;  // nothing more is read
+    std::vector<Error> problems_;
 };
 
 }  // namespace

@@ -17,8 +17,9 @@ struct Document {
 
 /// Reads the document at a path with what it includes, in the order of its layers. Names that begin with a dot are
 /// matched only by patterns that do; a pattern that matches nothing is nothing.
-/// Errors: those of read_file(), "include[0]: open /etc/triton/web.json: No such file or directory"; `invalid` when
-/// there are more than config::most_layers files, or more than config::most_layer_bytes in all.
+/// Errors: those of read_file(), "include[0]: open /etc/triton/web.json: No such file or directory", with one detail
+/// for each further file that cannot be read; `invalid` when there are more than config::most_layers files, or more
+/// than config::most_layer_bytes in all.
 Document read_document(std::string const& path);
 
 }  // namespace triton::launcher

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "launcher/control/control_backend.h"
 #include "launcher/terminal/screen_modes.h"
 #include "lib/files/confined_path.h"
 
@@ -330,7 +331,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
     if (!needs.input_file.empty() || needs.input_files) {
         std::string const path = needs.input_files ? needs.input_files->arguments(id.number).front() : needs.input_file;
         auto input = open_input(path, plan.start->attributes().root_directory);
-        if (!input) return failed(process::SpawnStage::descriptors, input.error());
+        if (!input) return failed(process::SpawnStage::input, input.error());
         hands.input = std::move(*input);
         hands.files.in = hands.input.get();
     }
@@ -502,7 +503,8 @@ void Channels::forget(ProgramId id) { output_->forget(static_cast<std::uint32_t>
 Result<> Channels::check_attachment(ProcessId id, bool follows) {
     ProgramTable::Entry const& program = table_[id.program];
     int const master = output_ ? output_->terminal(output_key(id)) : -1;
-    std::string const name = program.name + ":" + std::to_string(static_cast<std::uint32_t>(id.number));
+    std::string const name =
+        std::string(shown_name(program.name)) + ":" + std::to_string(static_cast<std::uint32_t>(id.number));
     if (master < 0 && !(program.plan && program.plan->needs.has_terminal))
         return fail(ErrorKind::refused, name + " has no terminal: its configuration does not have \"tty\"");
     if (master < 0 && !follows)

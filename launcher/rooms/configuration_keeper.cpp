@@ -116,7 +116,9 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
     if (ledger_.says_the_same(*loaded)) {
         forget_rejection();
         missing_binaries_ = std::move(loaded->missing_binaries);
-        ledger_.accept_text(std::move(loaded->text));
+        bool const is_odd_anew = active()->warnings != loaded->warnings;
+        ledger_.accept_words(std::move(loaded->text), std::move(loaded->warnings));
+        if (is_odd_anew) tell_oddities();  // a key that was mistyped changes nothing
         log_.write(log::LogLevel::debug, "configuration-unchanged", options_.configuration_path + " is unchanged",
                    {{"path", std::string_view(options_.configuration_path)}});
         return;
@@ -134,15 +136,20 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
     tell_active();
 }
 
+void ConfigurationKeeper::tell_oddities() const {
+    std::vector<std::string> const& warnings = ledger_.active()->warnings;
+    if (warnings.empty()) return;
+    std::string_view const path = options_.configuration_path;
+    log_.write(log::LogLevel::warning, "configuration-warning",
+               "the configuration " + std::string(path) + " has oddities:",
+               {{"path", path}, {"warnings", std::span<std::string const>(warnings)}});
+}
+
 void ConfigurationKeeper::tell_active() const {
     if (!options_.built_in.configuration.empty()) return;  // nobody has written a built-in configuration
+    tell_oddities();
     Accepted const& active = *ledger_.active();
     std::string_view const path = options_.configuration_path;
-    if (!active.warnings.empty()) {
-        log_.write(log::LogLevel::warning, "configuration-warning",
-                   "the configuration " + std::string(path) + " has oddities:",
-                   {{"path", path}, {"warnings", std::span<std::string const>(active.warnings)}});
-    }
     for (std::string const& remark : active.remarks)
         log_.write(log::LogLevel::info, "binary-awaited", remark, {{"path", path}});
     std::uint32_t const count = active.process_count();

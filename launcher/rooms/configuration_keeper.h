@@ -87,6 +87,7 @@ private:
     void end_look();
     void follow(DocumentJudge::Judged& judged);
     void tell_active() const;
+    void tell_oddities() const;
     void reject(Rejected rejected);
     void forget_rejection();
     [[nodiscard]] bool may_labels_come(Rejected const& rejected) const;

@@ -20,7 +20,8 @@ void ConfigurationLedger::accept(Accepted accepted) {
     note_acceptance();
 }
 
-void ConfigurationLedger::accept_text(std::string text) {
+void ConfigurationLedger::accept_words(std::string text, std::vector<std::string> warnings) {
+    active_->warnings = std::move(warnings);
     if (active_->text == text) return;
     active_->text = std::move(text);
     note_acceptance();

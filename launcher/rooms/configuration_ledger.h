@@ -19,8 +19,8 @@ public:
     explicit ConfigurationLedger(ControlLine const& line) : line_(line) {}
 
     void accept(Accepted accepted);
-    /// The active one says the same as before, and is written this way now.
-    void accept_text(std::string text);
+    /// The active one says the same as before, and is written this way now, with these oddities.
+    void accept_words(std::string text, std::vector<std::string> warnings);
     /// Returns false when this is known already: the same document, for the same reasons.
     bool reject(std::vector<std::string> errors, std::size_t document);
     void forget_rejection();

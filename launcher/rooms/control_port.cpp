@@ -310,35 +310,73 @@ bool has_state(Supervisor const& supervisor, ProgramId id, std::initializer_list
 
 }  // namespace
 
-/// The programs that are reached by `requires`, or against it, through programs in one of these states, by name.
-std::vector<std::string> ControlPort::reached_by_requires(std::size_t index, bool is_forwards,
-                                                          std::initializer_list<ProcessState> states) const {
+/// Those, held or failed, that are reached by `requires`. What waits itself hands on what it waits for: with `to_wait`
+/// only that is asked, and `after` counts, too. Else one-shots that are done hand on those whose work was undone.
+std::vector<std::string> ControlPort::reached_and_stuck(std::size_t index, bool to_wait) const {
+    using enum ProcessState;
+    Supervisor const& supervisor = rooms_.supervisor;
+    ProgramId const from = rooms_.table.shown()[index];
+    auto const is_stuck = [&](ProgramId id) { return has_state(supervisor, id, {held, failed}); };
+    auto const is_waiting = [&](ProgramId id) { return has_state(supervisor, id, {waiting}); };
+    auto const is_done = [&](ProgramId id) { return !to_wait && has_state(supervisor, id, {done}); };
+    auto const is_undone = [&](ProgramId id) {
+        return supervisor.policy(id).kind == ProgramKind::one_shot && is_stuck(id);
+    };
     Edges edges(rooms_.table.size());
     for (std::size_t at = 0; at < edges.size(); ++at) {
         ProgramId const id{static_cast<std::uint32_t>(at)};
         if (!rooms_.table[id].is_configured) continue;
-        ProgramPolicy const& policy = rooms_.supervisor.policy(id);
-        for (ProgramId const required : policy.requires_) {
-            // A bound program stops by itself, and so do those that are bound to it.
-            bool const is_bound = std::ranges::find(policy.binds_to, required) != policy.binds_to.end();
-            if (!is_forwards && is_bound) continue;
-            auto const& [from, to] = is_forwards ? std::pair(id, required) : std::pair(required, id);
-            if (has_state(rooms_.supervisor, to, states)) edges[static_cast<std::size_t>(from)].push_back(to);
+        ProgramPolicy const& policy = supervisor.policy(id);
+        bool const has_run = id != from && is_done(id);
+        for (ProgramId const other : policy.requires_) {
+            bool const is_missing = has_run ? is_undone(other) : is_stuck(other) || is_waiting(other);
+            if (is_missing || is_done(other)) edges[at].push_back(other);
+        }
+        for (ProgramId const other : policy.after) {
+            if (to_wait && is_waiting(other)) edges[at].push_back(other);
         }
     }
     std::vector<std::string> names;
-    for (ProgramId const id : reached(edges, rooms_.table.shown()[index]))
-        names.push_back(rooms_.table[id].name);
+    for (ProgramId const id : reached(edges, from)) {
+        if (is_stuck(id)) names.push_back(rooms_.table[id].name);
+    }
     return names;
 }
 
-std::vector<std::string> ControlPort::missing_for(std::size_t index) const {
-    return reached_by_requires(index, true, {ProcessState::held, ProcessState::failed});
-}
+std::vector<std::string> ControlPort::missing_for(std::size_t index) const { return reached_and_stuck(index, false); }
 
+std::vector<std::string> ControlPort::held_up_by(std::size_t index) const { return reached_and_stuck(index, true); }
+
+/// A one-shot that has succeeded stands between its requirement and those that require it, and is undone before the
+/// requirement goes.
 std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     using enum ProcessState;
-    return reached_by_requires(index, false, {starting, executing, activating, up, backoff});
+    Supervisor const& supervisor = rooms_.supervisor;
+    auto const runs = [&](ProgramId id) {
+        return has_state(supervisor, id, {starting, executing, activating, up, backoff});
+    };
+    auto const is_done = [&](ProgramId id) { return has_state(supervisor, id, {done}); };
+    ProgramId const from = rooms_.table.shown()[index];
+    Edges edges(rooms_.table.size());
+    for (std::size_t at = 0; at < edges.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        if (!rooms_.table[id].is_configured || (!runs(id) && !is_done(id))) continue;
+        for (ProgramId const required : supervisor.policy(id).requires_)
+            edges[static_cast<std::size_t>(required)].push_back(id);
+    }
+    std::vector<ProgramId> const all = reached(edges, from);
+    auto const is_concerned = [&](ProgramId id) { return id == from || std::ranges::find(all, id) != all.end(); };
+    std::vector<std::string> names;
+    for (ProgramId const id : all) {
+        ProgramPolicy const& policy = supervisor.policy(id);
+        // What is bound to all that goes stops by itself.
+        bool const stays = std::ranges::any_of(policy.requires_, [&](ProgramId required) {
+            return is_concerned(required) && std::ranges::find(policy.binds_to, required) == policy.binds_to.end();
+        });
+        bool const is_to_be_undone = policy.kind == ProgramKind::one_shot && policy.has_on_stop && is_done(id);
+        if ((runs(id) && stays) || is_to_be_undone) names.push_back(rooms_.table[id].name);
+    }
+    return names;
 }
 
 // Commands.
@@ -358,7 +396,7 @@ std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) cons
     if (rooms_.agent.pod().is_isolated) return "the pod is isolated: nothing may run";
     Accepted const* const active = rooms_.keeper.active();
     if (active && !active->configuration.run_servers) return "runServers is false: nothing may run";
-    return rooms_.table[id].name + " has no process: its count is 0";
+    return std::string(shown_name(rooms_.table[id].name)) + " has no process: its count is 0";
 }
 
 Result<> ControlPort::start(ProcessSelection const& which) {
@@ -448,7 +486,11 @@ void ControlPort::control_failed(std::string_view reason) {
 Result<ControlBackend::KeptLines> ControlPort::output_lines(ProcessSelection const& which, OutputLineSink& sink) const {
     ProgramId const id = rooms_.table.shown()[which.program];
     ProgramTable::Entry const& program = rooms_.table[id];
-    if (!program.is_captured()) return fail(ErrorKind::refused, "the output of " + program.name + " is not captured");
+    if (!program.is_captured()) {
+        std::string const remedy = program.name.empty() ? "" : "; \"output\": {} in its configuration would do that";
+        return fail(ErrorKind::refused,
+                    "the output of " + std::string(shown_name(program.name)) + " is not captured" + remedy);
+    }
     struct Line {
         OutputLine line;
         std::string text;

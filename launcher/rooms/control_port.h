@@ -70,6 +70,7 @@ private:
     [[nodiscard]] ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] std::vector<std::string> missing_for(std::size_t index) const override;
+    [[nodiscard]] std::vector<std::string> held_up_by(std::size_t index) const override;
     [[nodiscard]] std::vector<std::string> running_on(std::size_t index) const override;
     Result<> start(ProcessSelection const& which) override;
     Result<> stop(ProcessSelection const& which) override { return command(event::Verb::stop, which); }
@@ -103,8 +104,7 @@ private:
     void tell_records();
     [[nodiscard]] bool is_stopping() const { return rooms_.supervisor.phase() != SupervisorPhase::running; }
     [[nodiscard]] bool agent_runs() const;
-    [[nodiscard]] std::vector<std::string> reached_by_requires(std::size_t index, bool is_forwards,
-                                                               std::initializer_list<ProcessState> states) const;
+    [[nodiscard]] std::vector<std::string> reached_and_stuck(std::size_t index, bool to_wait) const;
     [[nodiscard]] std::optional<std::string> why_nothing_is_to_run(ProgramId id) const;
     Result<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 

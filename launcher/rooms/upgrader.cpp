@@ -87,7 +87,7 @@ Result<Upgrader::Successor> Upgrader::open_successor(std::string const& path) {
     Successor program{UniqueFd{::open(path.c_str(), O_PATH | O_CLOEXEC)}, {}, false};
     struct stat status;
     if (!program.file || ::fstat(program.file.get(), &status) != 0)
-        return fail(ErrorKind::internal, "execute " + path + ": " + errno_text(errno));
+        return fail(ErrorKind::internal, "execute " + path, errno_text(errno));
     if (::access(program.path().c_str(), F_OK) != 0)
         return fail(ErrorKind::unavailable, "execute " + path, "/proc is not mounted");
     program.changed = status.st_ctim;
@@ -145,7 +145,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
         return try_timer_.arm(steady_clock::now());
     }
     if (outcome.not_executed)
-        return refuse("execute " + attempt_->path + ": " + errno_text(outcome.not_executed->code));
+        return refuse("cannot execute " + attempt_->path + ": " + errno_text(outcome.not_executed->code));
     std::string reason = attempt_->path + " cannot take over";
     if (outcome.how == process::CommandRunner::How::timed_out) reason += ": it did not answer in time";
     if (outcome.how == process::CommandRunner::How::not_started) reason += ": " + outcome.error.text();
@@ -200,7 +200,7 @@ void Upgrader::become_successor() {
         err = execute(state.descriptors(), sealed->get());
     }
     owner_.resume_output();
-    refuse("execute " + attempt_->path + ": " + errno_text(err));
+    refuse("cannot execute " + attempt_->path + ": " + errno_text(err));
 }
 
 /// Returns only if that has failed, with an errno.

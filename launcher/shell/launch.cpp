@@ -7,12 +7,14 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <sys/prctl.h>
 #include <unistd.h>
 
 #include "launcher/children/process_setup.h"
 #include "launcher/shell/shell.h"
+#include "lib/process/start_plan.h"
 
 namespace triton::launcher {
 
@@ -43,10 +45,23 @@ void set_own_name(std::string_view path) {
     (void)::prctl(PR_SET_NAME, name.c_str());
 }
 
+/// No configuration mends a command line. With the variables of a file it is only known later which PATH the command
+/// has.
+std::expected<void, LaunchFailure> check_command(SourceOptions const& options, char const* const* environment) {
+    if (options.command.empty() || options.export_environment_file) return {};
+    std::vector<std::string> entries;
+    for (; *environment; ++environment)
+        entries.emplace_back(*environment);
+    auto const found = process::find_program(options.command.front(), entries, {});
+    if (found) return {};
+    return std::unexpected(LaunchFailure(found.error(), found.error().kind == ErrorKind::not_found ? 127 : 126));
+}
+
 }  // namespace
 
-Result<int> launch(LaunchOptions const& options, char const* const* environment) {
+std::expected<int, LaunchFailure> launch(LaunchOptions const& options, char const* const* environment) {
     auto state = TRY(inherited_state());
+    if (!state) TRY(check_command(options.source, environment));
     if (state) set_own_name(options.arguments[0]);
     ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
     auto const loop = TRY(EventLoop::create());

@@ -144,6 +144,8 @@ void Supervisor::connect() {
 }
 
 void Supervisor::reconfigure(Place const& at) {
+    // As of one that is held already: what comes back is another one, also where this one is still on its way out.
+    if (!is_wanted(at)) at.process.is_to_be_held = false;
     bool const is_scheduled = at.policy().kind == ProgramKind::scheduled;
     switch (at.process.state) {
         case State::down:

@@ -464,6 +464,7 @@ std::string stage_text(SpawnStage stage, StartPlan const* plan, ProcessNumber nu
         case SpawnStage::seccomp: return "install the seccomp filter";
         case SpawnStage::terminal: return "open a terminal of its own (/dev/ptmx)";
         case SpawnStage::controlling_terminal: return "take its terminal";
+        case SpawnStage::input: return "open the file of its stdin";
         case SpawnStage::execute:
             return path_after("execute", plan ? plan->program() : "") +
                    (with.root_directory.empty() ? "" : " inside " + with.root_directory);

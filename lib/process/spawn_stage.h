@@ -29,6 +29,7 @@ enum class SpawnStage : std::uint8_t {
     // The numbers travel in an upgrade's state: what is new stands behind them.
     terminal,              ///< before clone: there is none to be had
     controlling_terminal,  ///< instead of process_group
+    input,                 ///< before clone: the file that is to be the standard input
 };
 
 struct SpawnError {

@@ -84,7 +84,7 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
         if (checked.error().kind != ErrorKind::not_found && !refused) refused = checked.error();
     }
     if (refused) return std::unexpected(std::move(*refused));
-    return fail("cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
+    return fail(ErrorKind::not_found, "cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
 }
 
 SharedEnvironment::SharedEnvironment(std::vector<std::string> entries) {

@@ -37,6 +37,15 @@ Apply into_control_socket(LaunchOptions& options) {
     };
 }
 
+/// Whoever says whose the socket is wants one.
+Apply into_control_group(LaunchOptions& options) {
+    return [&options](std::string const& text) -> Result<> {
+        options.is_control_asked_for = options.is_control_asked_for || !text.empty();
+        options.control_group = text;
+        return {};
+    };
+}
+
 }  // namespace
 
 Flag mode_flag(Mode& mode) {
@@ -155,7 +164,7 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         {"control-mode", "", 0, "MODE", "permissions of that socket, in octal (default: 0600)",
          into_mode(options.control_mode)},
         {"control-group", "", 0, "GROUP", "its group, by name or number (default: the launcher's)",
-         into(options.control_group)},
+         into_control_group(options)},
     };
     flags.insert(flags.end(), std::begin(rows), std::end(rows));
     add_log_flags(flags, options.log);

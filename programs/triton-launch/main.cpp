@@ -48,8 +48,8 @@ int run(Command const& command, char** envp) {
         }
         case Command::Kind::stage: return run_stage(command.stage, envp);
         case Command::Kind::launch: {
-            Result<int> const code = launch(command.launch, envp);
-            return code ? *code : complain(code.error().text(), failure);
+            auto const code = launch(command.launch, envp);
+            return code ? *code : complain(code.error().error.text(), code.error().exit_code);
         }
     }
     std::unreachable();

@@ -206,6 +206,21 @@ def test_refusals(run, target, message):
     assert (done.returncode, done.stdout, done.stderr) == (1, b"", f"triton-launch ctl: {message}\n".encode())
 
 
+def test_one_that_is_left_needs_no_number(run):
+    """A lower count leaves places that are empty."""
+    controlled = run({"sh": {**SHELL, "count": 2}})
+    controlled.running("sh", 2)
+    controlled.configure({"sh": SHELL})
+    controlled.launcher.wait_for_event("process-exited", program="sh", process=2)
+    done = attach(controlled, "sh", keys="exit 3\n")
+    assert (done.returncode, done.stderr) == (3, b"")
+    controlled.configure({"sh": {**SHELL, "count": 0}})
+    controlled.launcher.wait_for_event("configuration-loaded", processes=0)
+    controlled.ctl("wait", "sh", "--for", "down")
+    assert attach(controlled, "sh").stderr == \
+        b"triton-launch ctl: sh:1 does not run; with --follow you are attached when it starts\n"
+
+
 # --- its life
 
 def test_each_process_has_a_terminal_of_its_own(run, people):

@@ -370,6 +370,24 @@ def test_check_reads_standard_input(area):
     assert done.returncode == 0 and "4500" in done.stdout
 
 
+def test_check_of_standard_input_that_includes_others(area):
+    path = area / "config.json"
+    path.write_text(json.dumps({"include": ["more.json"], "programs": {}}))
+    with open(path, encoding="ascii") as file:
+        done = run_plainly("check", "-", *LAUNCH, stdin=file)
+    assert (done.returncode, done.stderr) == \
+        (1, "-: include: only a file can include others: give its path instead of -\n")
+
+
+def test_check_names_all_that_cannot_be_included(area):
+    path = area / "config.json"
+    path.write_text(json.dumps({"include": ["one.json", "two.json"], "programs": {}}))
+    done = run_plainly("check", path, *LAUNCH)
+    missing = [f"{path}: include[{at}]: cannot open {area}/{name}.json: No such file or directory\n"
+               for at, name in enumerate(("one", "two"))]
+    assert (done.returncode, done.stderr) == (1, "".join(missing))
+
+
 def test_check_starts_nothing(area):
     marker = area / "started"
     script = area / "server"

@@ -13,6 +13,7 @@ from harness.control import Controlled, Varlink
 from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually
 
 STAY = ["trap", "say:up", "until:15"]
+STUBBORN = ["trap", "say:up", "until:10"]
 AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
 
 
@@ -159,6 +160,60 @@ def test_restart_of_several_starts_in_their_order(chain):
     assert chain.pid("web") != pids["web"] and chain.pid("db") != pids["db"] and chain.pid("api") == pids["api"]
 
 
+def test_start_and_restart_end_when_what_they_wait_for_is_held(chain):
+    """Whoever waits is told what for, also where it came to be held, or failed, later."""
+    chain.ctl("start", "web")
+    chain.ctl("stop", "--force", "db")
+    client = Varlink(chain.socket)
+    refused = {"error": "org.tritonlaunch.Launcher.Refused",
+               "parameters": {"reason": "waits for what is held or has failed: db", "details": []}}
+    assert client.call("Restart", {"program": "api", "wait": True}) == refused
+    assert client.call("Restart", {"program": "web", "process": 2, "wait": True}) == refused
+    client.close()
+    assert states(chain) == {"db": "held", "api": "waiting", "web": "up", "free": "up"}
+    chain.ctl("start", "db")
+    chain.ctl("wait", "api")
+    chain.configure({"db": {"steps": STUBBORN}, "api": {"steps": STAY, "requires": ["db"]}, "free": STAY,
+                     "late": {"steps": STAY, "after": ["api"], "autoStart": False}})
+    chain.ctl("reload")
+    chain.ctl("restart", "db")
+    chain.launcher.wait_up(tag="db", pid=chain.pid("db"))
+    chain.ctl("stop", "--force", "--no-wait", "db")
+    restart = chain.follow("restart", "api")
+    chain.launcher.wait_for_event("control-command", command="restart api")
+    late = chain.follow("start", "late")  # it comes after one that waits
+    chain.launcher.wait_for_event("control-command", command="start late")
+    chain.launcher.signal_inside(chain.pid("db"), signal.SIGKILL)
+    for follower, name in ((restart, "api"), (late, "late")):
+        assert follower.process.wait(TIMEOUT) == 1
+        assert follower.process.stderr.read() == \
+            f"triton-launch ctl: {name}: waits for what is held or has failed: db\n".encode()
+        follower.close()
+
+
+def test_one_run_of_a_program_with_a_schedule_and_several_places(as_pid1):
+    """A command makes one run, and waits for that one."""
+    job = {"steps": STAY, "schedule": {"every": "1h"}, "count": 2}
+    controlled = Controlled(as_pid1, {"job": job, "bad": {**job, "steps": ["exit:3"]}, "free": STAY})
+    controlled.launcher.wait_up(tag="free")
+
+    def places():
+        return [process["state"] for process in controlled.status()["job"]["processes"].values()]
+
+    controlled.ctl("start", "job")
+    assert places() == ["up", "down"]
+    controlled.ctl("restart", "job")
+    assert places() == ["up", "down"] and controlled.process("job")["starts"] == 2
+    controlled.ctl("start", "job:2")
+    assert places() == ["up", "up"]
+    controlled.ctl("stop", "job")
+    controlled.ctl("restart", "job")
+    assert places() == ["up", "down"]
+    controlled.ctl("start", "bad")
+    controlled.launcher.wait_for_event("process-exited", program="bad", exit_code=3)
+    controlled.close()
+
+
 def test_stop_of_what_others_require_asks(chain):
     chain.ctl("start", "web")
     assert chain.ctl("stop", "db", expect=1) == ("triton-launch ctl: db is required by web, api; "
@@ -177,6 +232,39 @@ def test_stop_of_what_others_require_asks(chain):
                 for which in ({"program": "web", "process": 2}, {"program": "api"}))
     assert web < api
     chain.ctl("stop", "db", "free")  # nobody is left to mind
+
+
+def test_stop_of_what_stands_behind_one_shots_asks(as_pid1):
+    """One that is done runs no more, and what it has done still needs what it requires."""
+    def once(name, **more):
+        return {"steps": [f"say:{name}", "exit:0"], "oneShot": True, **more}
+    probe = str(as_pid1.probe)
+    controlled = Controlled(as_pid1, {
+        "disk": once("disk", onStop={"command": [probe, "tag:disk", "say:undone"]}),
+        "mount": once("mount", requires=["disk"], onStop={"command": [probe, "tag:mount", "say:undone"]}),
+        "migrate": once("migrate", requires=["mount"]),
+        "web": {"steps": STAY, "requires": ["migrate"]},
+        "bound": {"steps": STAY, "bindsTo": ["web"]},
+        "late": {"steps": STAY, "requires": ["bound"]}})
+    controlled.launcher.wait_up(tag="late")
+    assert controlled.ctl("stop", "disk", expect=1) == (
+        "triton-launch ctl: disk is required by late, web, mount; "
+        "--with-dependents stops these first, --force leaves them running\n")
+    assert controlled.ctl("stop", "web", expect=1).startswith("triton-launch ctl: web is required by late; ")
+    done = controlled.run("stop", "--with-dependents", "disk")
+    assert done.stderr == "".join(f"triton-launch ctl: first stopping {name}, which requires disk\n"
+                                  for name in ("late", "web", "mount"))
+    assert states(controlled) == {"disk": "held", "mount": "held", "migrate": "done", "web": "held",
+                                  "bound": "waiting", "late": "held"}
+    controlled.launcher.wait_for_probe("say", text="undone", tag="disk")
+    undone = [line["tag"] for line in controlled.launcher.probe.all if line.get("text") == "undone"]
+    assert undone == ["mount", "disk"]
+    done = controlled.run("start", "late")  # by way of one that waits, and one that is done
+    assert (done.returncode, done.stderr) == (0, "".join(
+        f"triton-launch ctl: first starting {name}, which is required by late\n" for name in ("disk", "mount", "web")))
+    assert states(controlled) == {"disk": "done", "mount": "done", "migrate": "done", "web": "up", "bound": "up",
+                                  "late": "up"}
+    controlled.close()
 
 
 def test_a_program_that_does_not_start_by_itself_keeps_nobody(as_pid1):
@@ -209,6 +297,31 @@ def test_groups_and_all(as_pid1):
     done = controlled.run("start", "web", "all")
     assert (done.returncode, done.stderr) == (0, "")
     assert set(states(controlled).values()) == {"up"}
+    controlled.close()
+
+
+def test_of_a_group_those_are_meant_that_can_be(as_pid1):
+    """One that is to have no process keeps nobody from its start, and one that does not run from its signal."""
+    group = {"steps": STAY, "groups": ["all-of-it"]}
+    controlled = Controlled(as_pid1, {"off": {**group, "count": 0}, "idle": {**group, "autoStart": False},
+                                      "web": group})
+    controlled.launcher.wait_up(tag="web")
+    for group_name in ("@all-of-it", "all"):
+        controlled.ctl("signal", "USR1", group_name)
+        controlled.launcher.wait_signal(signal.SIGUSR1, tag="web")
+    assert controlled.ctl("signal", "USR1", "idle", "web", expect=1) == "triton-launch ctl: no process of idle runs\n"
+    pid = controlled.pid("web")
+    controlled.ctl("restart", "@all-of-it")
+    assert controlled.pid("web") != pid and controlled.process("idle")["state"] == "up"
+    controlled.ctl("stop", "all")
+    assert controlled.ctl("signal", "USR1", "all", expect=1).startswith("triton-launch ctl: no process of ")
+    controlled.ctl("start", "all")
+    assert controlled.process("web")["state"] == "up"
+    assert controlled.ctl("restart", "off", "web", expect=1) == \
+        "triton-launch ctl: off: off has no process: its count is 0\n"
+    controlled.configure({}, {"runServers": False, "programs": {"web": {"command": ["/bin/true"]}}})
+    controlled.ctl("reload")
+    assert "runServers is false: nothing may run" in controlled.ctl("start", "all", expect=1)
     controlled.close()
 
 
@@ -288,7 +401,8 @@ def test_logs(running):
     assert running.ctl("logs", "-n", "0", "talk:2") == ""
     line = json.loads(running.ctl("logs", "--json", "talk:1"))
     assert line["text"] == "hello" and line["process"] == 1
-    assert "is not captured" in running.ctl("logs", "web", expect=1)
+    assert running.ctl("logs", "web", expect=1) == \
+        'triton-launch ctl: the output of web is not captured; "output": {} in its configuration would do that\n'
 
 
 def test_logs_follow_over_a_restart(running):
@@ -472,6 +586,7 @@ def test_unnamed_program(place):
     controlled.ctl("start", "-")
     assert "- has no process 3" in controlled.ctl("stop", "-:3", expect=1)
     controlled.ctl("describe", "-")
+    assert controlled.ctl("logs", "-", expect=1) == "triton-launch ctl: the output of - is not captured\n"
 
 
 def test_from_inside(place):

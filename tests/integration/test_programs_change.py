@@ -8,6 +8,7 @@ import socket
 
 import pytest
 
+from harness.control import Controlled
 from harness.process import Exit, eventually, free_port
 from harness.programs import USR1, order_of, probe, run, service
 
@@ -336,6 +337,25 @@ def test_unknown_keys_are_warnings(as_pid1):
     assert len(warning) == 1 and warning[0] == 'programs.web: unknown key "colour"'
     launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)
+
+
+def test_unknown_keys_are_told_where_nothing_else_changes(as_pid1):
+    """Whoever adds one key, mistyped, sees nothing happen and is told why: once for each document."""
+    web = {"steps": ["trap", "say:up", "until:15"]}
+    controlled = Controlled(as_pid1, {"web": web})
+    launcher = controlled.launcher
+    launcher.wait_up(tag="web")
+    for key in ("maxUnavailble", "stopTimout"):
+        controlled.configure({"web": {**web, key: 1}})
+        controlled.ctl("reload")
+        warnings = launcher.wait_for_event("configuration-warning")["warnings"]
+        assert len(warnings) == 1 and f'unknown key "{key}"' in warnings[0]
+        controlled.ctl("reload")
+    controlled.configure({"web": web})
+    controlled.ctl("reload")
+    assert launcher.stop() == Exit(code=0)
+    assert len(launcher.events_named("configuration-warning")) == 2
+    controlled.close()
 
 
 def test_many_changes_leave_nothing_behind(as_pid1):

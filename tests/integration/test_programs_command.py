@@ -68,6 +68,18 @@ def test_interrupt_is_for_the_command_alone(place, terminal):  # noqa: F811
     assert launcher.wait() == Exit(code=5)
 
 
+@pytest.mark.parametrize(("command", "code", "told"), [
+    ("/nonexistent/main", 127, "cannot execute /nonexistent/main: No such file or directory"),
+    ("no-such-main", 127, 'cannot find "no-such-main" in PATH (/usr/bin:/bin)'),
+    ("/etc/passwd", 126, "cannot execute /etc/passwd: Permission denied"),
+    ("/etc", 126, "cannot execute /etc: is not a file"),
+])
+def test_a_command_that_is_not_there_is_not_waited_for(tmp_path, command, code, told):
+    """No configuration could mend it; a shell has the same codes. The configuration is not even looked at."""
+    done = run_plainly("--input-dir", tmp_path, "--control-socket", "none", "--", command, env={"PATH": "/usr/bin:/bin"})
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", f"triton-launch: {told}\n")
+
+
 def test_it_needs_programs_and_a_command(tmp_path):
     done = run_plainly("--input-dir", tmp_path, "--")
     assert (done.returncode, done.stderr) == (2, "triton-launch: --: a command must follow\n")

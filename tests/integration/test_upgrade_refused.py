@@ -47,15 +47,15 @@ def assert_goes_on(controlled, pid):
 
 
 REFUSED = {
-    "nothing": (lambda area: area / "nowhere", "execute {}: No such file or directory"),
-    "directory": (lambda area: area, "execute {}: Permission denied"),
+    "nothing": (lambda area: area / "nowhere", "cannot execute {}: No such file or directory"),
+    "directory": (lambda area: area, "cannot execute {}: Permission denied"),
     "true": (lambda area: "/bin/true", "it is not a launcher that can be upgraded to"),
     "shell": (lambda area: "/bin/sh", "cannot take over"),
-    "text": (lambda area: executable(area, "no program\n" * 100, "text"), "execute {}: Exec format error"),
+    "text": (lambda area: executable(area, "no program\n" * 100, "text"), "cannot execute {}: Exec format error"),
     "script": (lambda area: executable(area, "#!/bin/sh\necho something else\n"), "something else"),
-    "not executable": (lambda area: area / "input0" / "config.json", "execute {}: Permission denied"),
+    "not executable": (lambda area: area / "input0" / "config.json", "cannot execute {}: Permission denied"),
     "killed": (lambda area: executable(area, "#!/bin/sh\nkill -9 $$\n"), "cannot take over"),
-    "empty": (lambda area: executable(area, ""), "execute {}: Exec format error"),
+    "empty": (lambda area: executable(area, ""), "cannot execute {}: Exec format error"),
 }
 
 

@@ -106,6 +106,7 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
 
 void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
     Record& record = at.record;
+    if (!is_wanted(at)) record.is_to_be_held = false;  // whoever comes back is not the one of the command
     switch (record.state) {
         case State::down:
             if (!is_wanted(at)) return;

@@ -323,6 +323,57 @@ TEST_F(ControlServerTest, ARestartWaitsForTheNewProcess) {
     EXPECT_EQ(reply(*client), R"({"parameters":{}})");
 }
 
+TEST_F(ControlServerTest, ACommandWaitsForTheOneRunThatItMakes) {
+    start();
+    backend.add("job", 3).status.kind = ProgramKind::scheduled;
+    for (std::uint32_t const number : {1U, 2U, 3U})
+        backend.at(0, number).state = number == 1 ? ProcessState::done : ProcessState::down;
+    auto const client = connect();
+    backend.on_command = [this] { backend.at(0, 2).state = ProcessState::waiting; };
+    client->call(method("Start"), R"({"program":"job","wait":true})");
+    until_quiet();
+    EXPECT_TRUE(client->replies.empty());
+    backend.at(0, 2).state = ProcessState::up;
+    backend.at(0, 2).starts = 2;
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*client), R"({"parameters":{}})");
+
+    // One that is stopped before it begins is not there, and neither is one that fails.
+    client->call(method("Start"), R"({"program":"job","wait":true})");
+    until_quiet();
+    backend.at(0, 2).state = ProcessState::held;
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*client), error(method("NotReached"), R"({"program":"job","process":1,"state":"done"})"));
+    client->call(method("Restart"), R"({"program":"job","wait":true})");
+    until_quiet();
+    backend.at(0, 2).state = ProcessState::failed;
+    backend.at(0, 2).starts = 3;
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*client), error(method("NotReached"), R"({"program":"job","process":2,"state":"failed"})"));
+}
+
+TEST_F(ControlServerTest, ACommandThatWaitsForWhatIsHeldSaysSo) {
+    start();
+    backend.add("web", 1);
+    backend.at(0, 1).state = ProcessState::waiting;
+    auto const restart = connect();
+    auto const wait = connect();
+    restart->call(method("Restart"), R"({"program":"web","wait":true})");
+    wait->call(method("Wait"), R"({"program":"web","condition":"ready"})");
+    until_quiet();
+    EXPECT_TRUE(restart->replies.empty());
+    backend.held_up[0] = {"db", "cache"};
+    server->state_changed();
+    server->end_round();
+    EXPECT_EQ(reply(*restart),
+              error(method("Refused"), R"({"reason":"waits for what is held or has failed: db, cache","details":[]})"));
+    until_quiet();
+    EXPECT_TRUE(wait->replies.empty());  // somebody may start them
+}
+
 TEST_F(ControlServerTest, AWaitThatCannotBeMetSaysWhy) {
     start();
     backend.add("web", 2);

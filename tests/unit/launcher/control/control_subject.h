@@ -41,6 +41,7 @@ public:
     ProcessStatus process(std::size_t program, std::uint32_t number) const override;
     ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
     std::vector<std::string> missing_for(std::size_t index) const override { return missing.at(index); }
+    std::vector<std::string> held_up_by(std::size_t index) const override { return held_up.at(index); }
     std::vector<std::string> running_on(std::size_t index) const override { return dependents.at(index); }
     Result<> start(ProcessSelection const& which) override { return command("start", which); }
     Result<> stop(ProcessSelection const& which) override { return command("stop", which); }
@@ -66,6 +67,7 @@ public:
     LauncherStatus status;
     std::vector<Program> programs;
     std::vector<std::vector<std::string>> missing = std::vector<std::vector<std::string>>(8);     // by program
+    std::vector<std::vector<std::string>> held_up = std::vector<std::vector<std::string>>(8);     // the same
     std::vector<std::vector<std::string>> dependents = std::vector<std::vector<std::string>>(8);  // the same
     std::optional<Error> refusal;                                                                 // of every command
     std::vector<std::string> done;  // "stop 0", "signal 0:2 15"

@@ -106,6 +106,10 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
               "[files|binaries|libraries|monitor-conf]"},
              {{"stage", "--all"}, "--all cannot be used with stage"},
              {{"describe", "web:1"}, "describe takes a program, not one of its processes"},
+             {{"describe", "@web"}, "describe takes one program, not a group; usage: triton-launch ctl describe NAME"},
+             {{"logs", "@web"},
+              "logs takes one program, not a group; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
+             {{"stop", "@web:1"}, "\"@web:1\" is not @GROUP: a group has no numbers"},
          }) {
         auto const options = parse(row.words);
         ASSERT_FALSE(options) << row.text;
@@ -553,6 +557,12 @@ TEST_F(CtlTest, WaitEndsWithTheStateOrTheTime) {
     auto const never = ctl({"wait", "web:1"});
     EXPECT_EQ(never->exit_code, 1);
     EXPECT_EQ(never->err, "triton-launch ctl: process 1 of web is failed\n");
+    backend.at(0, 1).last_exit = LastExit{.code = 3};
+    EXPECT_EQ(ctl({"wait", "web"})->err, "triton-launch ctl: process 1 of web is failed (code 3)\n");
+    backend.at(0, 1).last_exit = LastExit{.error = "cannot execute /bin/web: No such file or directory"};
+    EXPECT_EQ(ctl({"start", "web"})->err,
+              "triton-launch ctl: web: process 1 of web is failed "
+              "(cannot execute /bin/web: No such file or directory)\n");
 }
 
 TEST_F(CtlTest, WaitAndEventsGoOnAcrossAnUpgrade) {

@@ -72,6 +72,23 @@ TEST_F(DocumentTest, WhatCannotBeReadNamesItsPlace) {
     EXPECT_THAT(error(), testing::EndsWith("Is a directory"));
 }
 
+TEST_F(DocumentTest, AllThatCannotBeReadIsNamed) {
+    write("config.json", R"({"include":["missing.json","conf.d/*.json","gone.json"]})");
+    fs::create_directories(root / "conf.d/1.json");
+    write("conf.d/2.json", "{}");
+    fs::create_symlink("nowhere", root / "conf.d/3.json");
+    std::string const dir = root.string() + "/";
+    EXPECT_EQ(error(), "include[0]: cannot open " + dir + "missing.json: No such file or directory");
+    EXPECT_THAT(read().layers.error().details,
+                ElementsAre("include[1]: cannot read " + dir + "conf.d/1.json: Is a directory",
+                            "include[1]: cannot open " + dir + "conf.d/3.json: No such file or directory",
+                            "include[2]: cannot open " + dir + "gone.json: No such file or directory"));
+    EXPECT_THAT(read().watched, testing::IsSupersetOf({dir + "conf.d/2.json", dir + "gone.json"}));
+    for (std::size_t i = 0; i < config::most_layers + 9; ++i)
+        fs::create_directories(root / "conf.d" / ("d" + std::to_string(i) + ".json"));
+    EXPECT_EQ(read().layers.error().details.size() + 1, config::most_layers);
+}
+
 TEST_F(DocumentTest, FilesAndBytesAreBounded) {
     write("config.json", R"({"include":["d/*"]})");
     std::string const half(config::most_layer_bytes / 2, ' ');

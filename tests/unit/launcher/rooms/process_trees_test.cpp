@@ -122,7 +122,8 @@ TEST_F(ProcessTreesTest, WithoutWhatItIsGivenNothingIsStarted) {
         activate((R"({"programs":{"web":{"command":["/bin/web"],"stdin":{"file":")" + directory + R"(/none"}}}})")));
     auto const started = trees.start(first);
     ASSERT_FALSE(started);
-    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::descriptors, ENOENT}));
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::input, ENOENT}));
+    EXPECT_EQ(process::stage_text(SpawnStage::input), "open the file of its stdin");
     EXPECT_THAT(calls(), Not(Contains(StartsWith("spawn"))));
 }
 

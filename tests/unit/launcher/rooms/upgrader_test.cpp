@@ -71,7 +71,7 @@ TEST_F(UpgraderTest, ExecutesWhatCanTakeOver) {
     EXPECT_TRUE(is_inherited) << "the state stays open";
     EXPECT_THAT(state_text, HasSubstr(R"("version":"1.0")"));
     EXPECT_THAT(told, ElementsAre("output stopped", "about to leave", "output resumed"));
-    EXPECT_THAT(failure(), HasSubstr("upgrade failed: execute " + directory + "/new: Exec format error"));
+    EXPECT_THAT(failure(), HasSubstr("upgrade failed: cannot execute " + directory + "/new: Exec format error"));
     answer("fit to take over: 2.0\n");
     upgrade();
     until([this] { return executed.size() == 2; });

@@ -1174,6 +1174,29 @@ TEST(SupervisorChange, VanishedProgramIsIdleWhenAllOfItIsGone) {
     EXPECT_EQ(subject.supervisor.view(first).starts, 1);
 }
 
+TEST(SupervisorChange, AProgramThatComesBackIsNotHeldByACommandForTheOldOne) {
+    Subject subject = up({service(), service()});
+    subject.command(Verb::stop).programs({});
+    subject.programs({service(), service()});
+    EXPECT_EQ(subject.exited(first, 0).done(), "Spawn 1; ReportExited 1, pid 100, status 0, run 0s, restart in 0s");
+
+    ProgramPolicy undone = of_kind(ProgramKind::one_shot);
+    undone.has_on_stop = true;
+    Subject undoing = up({undone, service()});
+    undoing.exited(first, 0).command(Verb::stop);
+    EXPECT_EQ(undoing.state(), State::undoing);
+    undoing.programs({}).programs({undone, service()});
+    EXPECT_EQ(undoing.helper(first, Helper::on_stop).done(), "Spawn 1");
+
+    // Of a program that is held as a whole, its numbers stay so.
+    ProgramPolicy policy = service();
+    policy.count = 2;
+    Subject lowered = up({policy});
+    lowered.command(Verb::stop).programs({service()});
+    lowered.programs({policy}).exited(process(2), 0);
+    EXPECT_EQ(lowered.state(process(2)), State::held);
+}
+
 // Schedules.
 
 TEST(SupervisorSchedule, TakesTheLowestFreePlaceOrNone) {

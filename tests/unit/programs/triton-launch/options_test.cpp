@@ -248,6 +248,9 @@ TEST(CommandLine, ControlSocketAndGroups) {
     EXPECT_TRUE(given->launch.is_control_asked_for);
     EXPECT_EQ(given->launch.control_mode, 0660U);
     EXPECT_EQ(given->launch.control_group, "adm");
+    auto const group = parse({"--main-container-version", "1", "--control-group", "adm"});
+    ASSERT_TRUE(group) << group.error().text();
+    EXPECT_TRUE(group->launch.is_control_asked_for);
     EXPECT_EQ(given->launch.cgroup, launcher::CgroupMode::required);
     for (char const* const mode : {"", "8", "1000", "0x1", "rw", "6 0"}) {
         EXPECT_EQ(refusal({"--control-mode", mode}), "--control-mode: \"" + std::string(mode) +
