@@ -431,7 +431,9 @@ def test_init_that_is_stopped_has_failed(place, area):
     """Whoever waits for it must not take a part for the whole."""
     (area / "in").mkdir()
     with open(area / "in" / "large", "wb") as large:
-        large.truncate(1 << 40)  # holes cost nothing but the time to hash them
+        for piece in range(20_000):  # with a hole behind each, so that there is much to do and little to write
+            large.seek(piece << 20)
+            large.write(b"x")
     launcher = sidecar(place, area, "--copy-file", "large", mode="init")
     launcher.wait_for_event("process-started", program="stage")
     assert launcher.stop() == Exit(code=128 + signal.SIGTERM)
