@@ -27,6 +27,7 @@ namespace triton::image {
 
 namespace {
 
+constexpr auto sources_patience = std::chrono::minutes(1);
 constexpr std::array<std::string_view, 4> phase_names{"resolving", "downloading", "unpacking", "finishing"};
 static_assert(phase_names.size() == static_cast<std::size_t>(Phase::finishing) + 1);
 
@@ -346,10 +347,12 @@ std::vector<Source> const& ImageService::sources() const {
                                      : implementation_->reader->configuration.sources;
 }
 
-Result<> ImageService::set_sources(std::vector<Source> sources) {
+Result<> ImageService::change_sources(SourceChange const& change) {
     Workshop& shop = implementation_->shop();
-    Configuration changed = shop.configuration;
-    changed.sources = std::move(sources);
+    content::KeyLock const alone =
+        TRY(shop.store.lock({"sources"}, std::chrono::steady_clock::now() + sources_patience, shop.settings.cancel));
+    Configuration changed = TRY(read_sources(shop.site));
+    changed.sources = TRY(change(std::move(changed.sources)));
     TRY(write_sources(shop.site, changed));
     shop.configuration = std::move(changed);
     return {};
