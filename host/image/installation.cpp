@@ -288,8 +288,6 @@ void complete(Plan& plan) {
     plan.image.size = size_of(plan, 0);
 }
 
-std::string image_key(Plan const& plan) { return "image " + plan.image.uuid().text(); }
-
 /// Ends an import, whether or not it has worked: removes what is not needed, and returns the first error.
 Result<> close(OpenIntent& intent, Result<> const& worked) {
     auto const finished = intent.finish();
@@ -334,7 +332,8 @@ Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& pl
 }
 
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
-    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone =
+        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
     auto const work = [&]() -> Result<> {
@@ -351,7 +350,8 @@ Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, Im
 
 Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
                                  ImportOptions const& options) {
-    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone =
+        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
     auto const work = [&]() -> Result<> {
