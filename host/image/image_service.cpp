@@ -187,12 +187,14 @@ Result<Imported> import_oci(Workshop& shop, OciOrigin& origin, OciName const& na
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
-    Image const image = TRY(shop.catalog.get(latch->image));
+    auto const image = shop.catalog.get(latch->image);
+    if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
+    if (!image) return std::unexpected(image.error());
     if (!options.is_quiet) {
-        shop.observer->message("Image " + image.uuid().text() + " (" + image.manifest.title() +
+        shop.observer->message("Image " + image->uuid().text() + " (" + image->manifest.title() +
                                ") is already installed, skipping");
     }
-    return Imported{image.uuid(), true};
+    return Imported{image->uuid(), true};
 }
 
 /// Imports one reference of any kind. The lease ends when that has succeeded.
@@ -278,9 +280,9 @@ Result<> ImageService::remove(Uuid const& uuid) { return remove_image(implementa
 Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
     std::vector<Victim> victims;
     for (Image const& image : TRY(unused_images(implementation_->shop()))) {
+        if (!is_dry_run && !TRY(remove_if_unused(implementation_->shop(), image.uuid()))) continue;
         victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
                            "nothing is made from it", image.size});
-        if (!is_dry_run) TRY(remove(image.uuid()));
     }
     return victims;
 }
