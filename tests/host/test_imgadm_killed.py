@@ -101,6 +101,7 @@ def test_what_is_left_of_an_image_that_another_command_has_is_left_to_it(area):
         assert not written.exists()
     host.run("gc")
     assert written.exists()
+    assert list((host.state / "content/locks").iterdir()) == []
 
 
 def test_a_deletion_is_finished(area):

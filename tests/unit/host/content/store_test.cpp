@@ -212,6 +212,18 @@ TEST_F(StoreTest, AnIngestThatComesAndGoesIsNobodysError) {
     EXPECT_EQ(files_in("ingest"), 0U);
 }
 
+TEST_F(StoreTest, LocksOfProcessesThatWereKilledAreCollected) {
+    Store store = open();
+    auto const held = store.lock({"a key"}, soon());
+    ASSERT_TRUE(held);
+    std::ofstream(directory_ + "/content/locks/left") << "";
+    ASSERT_TRUE(store.gc({.dry_run = true}));
+    EXPECT_EQ(files_in("locks"), 2U);
+    ASSERT_TRUE(store.gc());
+    EXPECT_EQ(files_in("locks"), 1U);
+    EXPECT_FALSE(open().lock({"a key"}, std::chrono::steady_clock::now()));
+}
+
 TEST_F(StoreTest, TheSameContentUnderTwoKeysIsOneBlob) {
     Store store = open();
     Digest const digest = put(store, "content");
