@@ -438,6 +438,20 @@ TEST_F(StoreTest, OpenFinishesACommitThatHadGivenTheName) {
     EXPECT_EQ(files_in("ingest"), 0U);
 }
 
+TEST_F(StoreTest, OpenLeavesAnIngestToWhoeverHasBegunItAnewSinceTheCommit) {
+    Digest const digest = digest_of("content");
+    Store store = open();
+    Ingest const ingest = ingest_of(store, "a key", "content");
+    ASSERT_TRUE(store.database().run("UPDATE ingests SET committing = ?, source = 'x'", digest.text()));
+    ASSERT_EQ(::renameat(ingest.directory(), "data", AT_FDCWD, path_of(digest).c_str()), 0);
+    Store other = open();
+    EXPECT_EQ(read(other, digest), "content");
+    EXPECT_EQ(files_in("ingest"), 1U);
+    Statement row = *other.database().query("SELECT committing FROM ingests");
+    ASSERT_TRUE(*row.step());
+    EXPECT_EQ(row.text(0), "");
+}
+
 TEST_F(StoreTest, OpenTakesBackACommitThatHadNotGivenTheName) {
     Digest const digest = digest_of("content");
     {
