@@ -266,6 +266,8 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
 
 /// Records everything that makes it an image, in one step.
 Result<> enter(Workshop& shop, Plan const& plan) {
+    // From here on no blob is collected that is found, although no lease protects it.
+    content::Transaction transaction = TRY(shop.store.database().begin());
     std::vector<role::Digest> blobs = plan.documents;
     for (Layer const& layer : plan.layers) {
         auto const digest = TRY(role::Digest::parse(layer.blob));
@@ -275,7 +277,6 @@ Result<> enter(Workshop& shop, Plan const& plan) {
     std::ranges::sort(blobs);
     auto const again = std::ranges::unique(blobs);
     blobs.erase(again.begin(), again.end());
-    content::Transaction transaction = TRY(shop.store.database().begin());
     TRY(shop.catalog.add(plan.image, plan.layers));
     TRY(shop.store.add_references({"image", plan.image.uuid().text()}, blobs));
     if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));

@@ -65,6 +65,16 @@ def test_two_images_of_one_tree_are_deleted(host, layout):
         nothing_is_left(host)
 
 
+def test_an_import_while_the_other_image_of_its_tree_is_deleted(host, layout):
+    for _ in range(ROUNDS):
+        uuid = uuid_of(host, layout)
+        done = at_once(host, ("import", reference(layout, "2")), ("delete", uuid))
+        assert [code for code, _ in done] == [0, 0], done
+        nothing_is_left(host, 1)
+        host.run("delete", *host.uuids())
+        nothing_is_left(host)
+
+
 def test_an_image_is_deleted_once(host, layout):
     for _ in range(ROUNDS):
         uuid = uuid_of(host, layout)
