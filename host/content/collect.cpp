@@ -110,6 +110,16 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
     return victims;
 }
 
+/// Removes the files of locks whose holders were killed.
+Result<> forget_locks(StoreState& state) {
+    for (std::string const& name : TRY(directory_names(state.locks.get(), state.path + "/locks"))) {
+        UniqueFd const file{::openat(state.locks.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
+        if (file && TRY(try_lock(file.get())) && is_still(state.locks.get(), name, file.get()))
+            TRY(unlink_if_there(state.locks.get(), name, state.path + "/locks/" + name));
+    }
+    return {};
+}
+
 Result<std::vector<Victim>> collect_quarantine(StoreState& state, BootTime const& now, GcSettings const& settings) {
     std::vector<Victim> victims;
     Statement rows = TRY(state.database.query("SELECT name, digest, reason, boot, since FROM quarantine"));
@@ -148,6 +158,7 @@ Result<std::vector<Victim>> Store::gc(GcSettings const& settings) {
     for (auto* const collect : {collect_ingests, collect_quarantine})
         for (Victim& victim : TRY(collect(*state_, now, settings)))
             victims.push_back(std::move(victim));
+    if (!settings.dry_run) TRY(forget_locks(*state_));
     return victims;
 }
 

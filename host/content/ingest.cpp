@@ -211,6 +211,8 @@ Result<> finish_commit(StoreState& state, Statement const& row) {
     UniqueFd const directory{
         ::openat(state.ingest.get(), row.text(1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     struct stat status{};
+    // Whoever holds it has begun it anew since then; who was to commit it has died.
+    bool const is_begun_anew = directory && !TRY(try_lock(directory.get()));
     bool const is_still_ingest = directory && ::fstatat(directory.get(), "data", &status, AT_SYMLINK_NOFOLLOW) == 0;
     bool const is_named = ::fstatat(state.blobs.get(), parsed.hex().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
     Transaction transaction = TRY(state.database.begin());
@@ -221,9 +223,11 @@ Result<> finish_commit(StoreState& state, Statement const& row) {
     TRY(sync_directory(state.blobs.get(), state.path + "/blobs/sha256"));
     TRY(insert_blob(state, digest, static_cast<std::uint64_t>(status.st_size),
                     {.media_type = row.text(3), .source = row.text(4)}));
-    TRY(state.database.run("DELETE FROM ingests WHERE key = ?", row.text(0)));
+    TRY(state.database.run(
+        is_begun_anew ? "UPDATE ingests SET committing = '' WHERE key = ?" : "DELETE FROM ingests WHERE key = ?",
+        row.text(0)));
     TRY(transaction.commit());
-    remove_ingest_directory(state, row.text(1));
+    if (!is_begun_anew) remove_ingest_directory(state, row.text(1));
     return {};
 }
 

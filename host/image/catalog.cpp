@@ -239,12 +239,25 @@ Result<std::vector<Intent>> Catalog::intents() {
     return all;
 }
 
+Result<bool> Catalog::has_intent(IntentId id) {
+    auto rows = TRY(database_->query("SELECT 1 FROM image_intent WHERE id = ?", std::to_underlying(id)));
+    return rows.step();
+}
+
 Result<bool> Catalog::is_needed(std::string_view chain, IntentId but) {
     auto rows =
         TRY(database_->query("SELECT 1 FROM image_layer WHERE chain = ? UNION ALL "
                              "SELECT 1 FROM image_intent_chain WHERE chain = ? AND intent <> ? LIMIT 1",
                              chain, chain, std::to_underlying(but)));
     return rows.step();
+}
+
+Result<bool> Catalog::leave_to_others(std::string_view chain, IntentId id) {
+    content::Transaction transaction = TRY(database_->begin());
+    if (!TRY(is_needed(chain, id))) return false;
+    TRY(database_->run("DELETE FROM image_intent_chain WHERE intent = ? AND chain = ?", std::to_underlying(id), chain));
+    TRY(transaction.commit());
+    return true;
 }
 
 }  // namespace triton::image

@@ -82,8 +82,12 @@ public:
     Result<> add_to_intent(IntentId id, std::string_view chain);
     Result<> end_intent(IntentId id);
     Result<std::vector<Intent>> intents();
+    Result<bool> has_intent(IntentId id);
     /// Whether an image, or an intent other than `but`, needs the tree of that ChainID.
     Result<bool> is_needed(std::string_view chain, IntentId but);
+    /// If something else needs a tree, takes it off an intent: whatever needs it last, removes it. Of two intents that
+    /// have one tree and end at the same time, only one leaves it to the other. Returns whether it was left.
+    Result<bool> leave_to_others(std::string_view chain, IntentId id);
 
 private:
     explicit Catalog(content::Database& database) : database_(&database) {}

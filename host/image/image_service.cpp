@@ -27,6 +27,7 @@ namespace triton::image {
 
 namespace {
 
+constexpr auto sources_patience = std::chrono::minutes(1);
 constexpr std::array<std::string_view, 4> phase_names{"resolving", "downloading", "unpacking", "finishing"};
 static_assert(phase_names.size() == static_cast<std::size_t>(Phase::finishing) + 1);
 
@@ -186,12 +187,14 @@ Result<Imported> import_oci(Workshop& shop, OciOrigin& origin, OciName const& na
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
-    Image const image = TRY(shop.catalog.get(latch->image));
+    auto const image = shop.catalog.get(latch->image);
+    if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
+    if (!image) return std::unexpected(image.error());
     if (!options.is_quiet) {
-        shop.observer->message("Image " + image.uuid().text() + " (" + image.manifest.title() +
+        shop.observer->message("Image " + image->uuid().text() + " (" + image->manifest.title() +
                                ") is already installed, skipping");
     }
-    return Imported{image.uuid(), true};
+    return Imported{image->uuid(), true};
 }
 
 /// Imports one reference of any kind. The lease ends when that has succeeded.
@@ -277,9 +280,9 @@ Result<> ImageService::remove(Uuid const& uuid) { return remove_image(implementa
 Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
     std::vector<Victim> victims;
     for (Image const& image : TRY(unused_images(implementation_->shop()))) {
+        if (!is_dry_run && !TRY(remove_if_unused(implementation_->shop(), image.uuid()))) continue;
         victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
                            "nothing is made from it", image.size});
-        if (!is_dry_run) TRY(remove(image.uuid()));
     }
     return victims;
 }
@@ -346,10 +349,12 @@ std::vector<Source> const& ImageService::sources() const {
                                      : implementation_->reader->configuration.sources;
 }
 
-Result<> ImageService::set_sources(std::vector<Source> sources) {
+Result<> ImageService::change_sources(SourceChange const& change) {
     Workshop& shop = implementation_->shop();
-    Configuration changed = shop.configuration;
-    changed.sources = std::move(sources);
+    content::KeyLock const alone =
+        TRY(shop.store.lock({"sources"}, std::chrono::steady_clock::now() + sources_patience, shop.settings.cancel));
+    Configuration changed = TRY(read_sources(shop.site));
+    changed.sources = TRY(change(std::move(changed.sources)));
     TRY(write_sources(shop.site, changed));
     shop.configuration = std::move(changed);
     return {};

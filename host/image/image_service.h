@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -170,7 +171,9 @@ public:
 
     // Sources.
     [[nodiscard]] std::vector<Source> const& sources() const;
-    Result<> set_sources(std::vector<Source> sources);
+    /// Gives the sources as they are now to `change`, and writes what it returns, while no other process changes them.
+    using SourceChange = std::function<Result<std::vector<Source>>(std::vector<Source>)>;
+    Result<> change_sources(SourceChange const& change);
     /// Checks that a source answers as its type says.
     Result<> check(Source const& source);
 

@@ -266,6 +266,8 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
 
 /// Records everything that makes it an image, in one step.
 Result<> enter(Workshop& shop, Plan const& plan) {
+    // From here on no blob is collected that is found, although no lease protects it.
+    content::Transaction transaction = TRY(shop.store.database().begin());
     std::vector<role::Digest> blobs = plan.documents;
     for (Layer const& layer : plan.layers) {
         auto const digest = TRY(role::Digest::parse(layer.blob));
@@ -275,7 +277,6 @@ Result<> enter(Workshop& shop, Plan const& plan) {
     std::ranges::sort(blobs);
     auto const again = std::ranges::unique(blobs);
     blobs.erase(again.begin(), again.end());
-    content::Transaction transaction = TRY(shop.store.database().begin());
     TRY(shop.catalog.add(plan.image, plan.layers));
     TRY(shop.store.add_references({"image", plan.image.uuid().text()}, blobs));
     if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));
@@ -287,8 +288,6 @@ void complete(Plan& plan) {
     plan.image.installed_at = ::time(nullptr);
     plan.image.size = size_of(plan, 0);
 }
-
-std::string image_key(Plan const& plan) { return "image " + plan.image.uuid().text(); }
 
 /// Ends an import, whether or not it has worked: removes what is not needed, and returns the first error.
 Result<> close(OpenIntent& intent, Result<> const& worked) {
@@ -334,7 +333,8 @@ Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& pl
 }
 
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
-    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone =
+        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
     auto const work = [&]() -> Result<> {
@@ -351,7 +351,8 @@ Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, Im
 
 Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
                                  ImportOptions const& options) {
-    content::KeyLock const alone = TRY(shop.store.lock({image_key(plan)}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone =
+        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
     auto const work = [&]() -> Result<> {

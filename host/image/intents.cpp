@@ -1,6 +1,8 @@
 #include "host/image/intents.h"
 
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "host/image/layer_trees.h"
 #include "host/image/site.h"
@@ -15,10 +17,10 @@ constexpr auto tree_patience = std::chrono::minutes(10);
 /// whether it exists.
 Result<> destroy_unless_needed(Workshop& shop, std::string_view chain, IntentId intent) {
     LayerTrees trees(*shop.pool);
-    if (TRY(shop.catalog.is_needed(chain, intent)) || !TRY(trees.has(chain))) return {};
+    if (TRY(shop.catalog.leave_to_others(chain, intent)) || !TRY(trees.has(chain))) return {};
     content::KeyLock const lock =
         TRY(shop.store.lock({chain_key(chain)}, std::chrono::steady_clock::now() + tree_patience));
-    if (TRY(shop.catalog.is_needed(chain, intent))) return {};
+    if (TRY(shop.catalog.leave_to_others(chain, intent))) return {};
     return trees.destroy(chain);
 }
 
@@ -43,6 +45,7 @@ storage::SnapshotName snapshot_of(IntentId intent) {
 }
 
 std::string chain_key(std::string_view chain) { return "layer " + std::string(chain); }
+std::string image_key(Uuid const& image) { return "image " + image.text(); }
 
 Result<> finish_intent(Workshop& shop, Intent const& intent) {
     TRY(LayerTrees(*shop.pool).destroy_unfinished(intent.id));
@@ -66,9 +69,12 @@ Result<> finish_intent(Workshop& shop, Intent const& intent) {
 
 Result<> recover_intents(Workshop& shop) {
     for (Intent const& intent : TRY(shop.catalog.intents())) {
-        auto const lock = shop.store.lock({intent.owner}, std::chrono::steady_clock::now());
+        std::vector<std::string> keys{intent.owner};
+        if (intent.image) keys.push_back(image_key(*intent.image));
+        auto const lock = shop.store.lock(std::move(keys), std::chrono::steady_clock::now());
         if (!lock && (lock.error().kind == ErrorKind::timeout || lock.error().kind == ErrorKind::busy)) continue;
         if (!lock) return std::unexpected(lock.error());
+        if (!TRY(shop.catalog.has_intent(intent.id))) continue;  // its owner has finished it since we looked
         if (auto const done = finish_intent(shop, intent); !done) {
             shop.observer->warning("what is left of the " + intent.purpose +
                                    " cannot be removed now: " + done.error().text());

@@ -1,6 +1,7 @@
 #include "host/image/removal.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "host/image/intents.h"
@@ -19,16 +20,18 @@ std::string joined(std::vector<std::string> const& words) {
     return text;
 }
 
-/// Checks that an image may be removed. Errors: why it must stay.
-Result<> check_removable(Workshop& shop, Image const& image) {
+/// Why an image must stay, if it must.
+Result<std::optional<Error>> reason_to_stay(Workshop& shop, Image const& image) {
     std::string const what = "image " + image.uuid().text();
     if (image.is_pinned)
-        return fail(ErrorKind::refused, what + " is pinned; imgadm unpin " + image.uuid().text() + " lets it go");
+        return fail(ErrorKind::refused, what + " is pinned; imgadm unpin " + image.uuid().text() + " lets it go")
+            .error();
     std::vector<std::string> dependents = TRY(shop.catalog.holders(image.uuid()));
     for (Uuid const& child : TRY(shop.catalog.children(image.uuid())))
         dependents.push_back("image " + child.text());
-    if (!dependents.empty()) return fail(ErrorKind::busy, what + " has dependent clones: " + joined(dependents));
-    return {};
+    if (!dependents.empty())
+        return fail(ErrorKind::busy, what + " has dependent clones: " + joined(dependents)).error();
+    return std::optional<Error>();
 }
 
 std::vector<std::string> chains_of(std::vector<Layer> const& layers) {
@@ -57,14 +60,12 @@ Result<std::vector<std::string>> stray_trees(Workshop& shop) {
     return strays;
 }
 
-}  // namespace
+Result<content::KeyLock> lock_image(Workshop& shop, Uuid const& uuid) {
+    return shop.store.lock({image_key(uuid)}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel);
+}
 
-Result<> remove_image(Workshop& shop, Uuid const& uuid) {
-    content::KeyLock const alone = TRY(shop.store.lock(
-        {"image " + uuid.text()}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
-    content::Transaction transaction = TRY(shop.store.database().begin());
-    Image const image = TRY(shop.catalog.get(uuid));
-    TRY(check_removable(shop, image));
+/// Removes an image that is locked and may go, and commits the transaction in which that was found.
+Result<> remove_locked(Workshop& shop, Uuid const& uuid, content::Transaction transaction) {
     auto const chains = chains_of(TRY(shop.catalog.layers(uuid)));
     auto intent = TRY(OpenIntent::begin(shop, "deletion of " + uuid.text(), uuid, chains));
     TRY(shop.catalog.remove(uuid));
@@ -74,6 +75,26 @@ Result<> remove_image(Workshop& shop, Uuid const& uuid) {
     TRY(shop.store.gc());
     shop.observer->message("Deleted image " + uuid.text());
     return {};
+}
+
+}  // namespace
+
+Result<> remove_image(Workshop& shop, Uuid const& uuid) {
+    content::KeyLock const alone = TRY(lock_image(shop, uuid));
+    content::Transaction transaction = TRY(shop.store.database().begin());
+    Image const image = TRY(shop.catalog.get(uuid));
+    if (auto reason = TRY(reason_to_stay(shop, image))) return std::unexpected(*std::move(reason));
+    return remove_locked(shop, uuid, std::move(transaction));
+}
+
+Result<bool> remove_if_unused(Workshop& shop, Uuid const& uuid) {
+    content::KeyLock const alone = TRY(lock_image(shop, uuid));
+    content::Transaction transaction = TRY(shop.store.database().begin());
+    if (!TRY(shop.catalog.has(uuid))) return false;
+    Image const image = TRY(shop.catalog.get(uuid));
+    if (TRY(reason_to_stay(shop, image))) return false;
+    TRY(remove_locked(shop, uuid, std::move(transaction)));
+    return true;
 }
 
 Result<std::vector<Image>> unused_images(Workshop& shop) {

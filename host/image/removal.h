@@ -13,6 +13,10 @@ namespace triton::image {
 /// Errors: `not_found`; `busy`: "image ... has dependent clones: ..."; `refused` when it is pinned.
 Result<> remove_image(Workshop& shop, Uuid const& uuid);
 
+/// Deletes an image unless it has been deleted, pinned or used since unused_images() named it. Returns whether it was
+/// deleted.
+Result<bool> remove_if_unused(Workshop& shop, Uuid const& uuid);
+
 /// The unpinned images from which nothing was made; increments come before what they are increments of.
 Result<std::vector<Image>> unused_images(Workshop& shop);
 

@@ -103,7 +103,7 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
     // The stream is the only layer. Its diffID is not known, so its tree is named after the stream.
     std::string const chain = blob.digest.text();
     content::KeyLock const alone = TRY(shop.store.lock(
-        {"image " + plan.image.uuid().text()}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+        {image_key(plan.image.uuid())}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     ImageFile const& file = plan.image.manifest.files.front();
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {&chain, 1}));

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
 #include "host/machine/properties.h"
 #include "host/storage/remove_tree.h"
@@ -140,6 +141,7 @@ Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation
     std::optional<storage::SnapshotName> given;
     if (!snapshot.empty()) given = TRY(snapshot_name(snapshot));
     MachineLock const own = TRY(lock(source, "clone"));
+    LockFile const lock_file(store_, source);
     (void)TRY(load_installed(source));
     TRY(forget_copy_snapshots(parts_.pool, tree_of(source)));
     if (given) {
@@ -157,6 +159,7 @@ Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation
 
 Result<> Machines::send(Uuid const& uuid, int to) {
     MachineLock const own = TRY(lock(uuid, "send"));
+    LockFile const lock_file(store_, uuid);
     Machine const machine = TRY(load_installed(uuid));
     storage::TreeName const tree = tree_of(uuid);
     storage::SnapshotName const snapshot = copy_snapshot(uuid);

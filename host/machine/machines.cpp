@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <filesystem>
-#include <set>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/machine/launch_report.h"
+#include "host/machine/lock_file.h"
 #include "host/machine/names.h"
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
@@ -107,63 +106,6 @@ bool is_hidden_kind(ErrorKind kind) { return kind == ErrorKind::not_found; }
 Result<> unless_missing(Result<> result) {
     if (!result && is_hidden_kind(result.error().kind)) return {};
     return result;
-}
-
-/// The directories where files of machines are replaced, and where a killed command may leave temporary ones.
-std::array<std::string, 4> directories_of_files(Layout const& layout) {
-    return {layout.machines(), layout.archive(), layout.state() + "/journal", layout.nspawn()};
-}
-
-/// The machine that such a temporary file belongs to: ".<uuid>.json.<random>.tmp"
-std::optional<Uuid> owner_of_half_file(std::string_view name) {
-    constexpr std::size_t uuid_length = 36;
-    if (!name.starts_with(".") || !name.ends_with(".tmp") || name.size() < 1 + uuid_length) return std::nullopt;
-    return Uuid::parse(name.substr(1, uuid_length));
-}
-
-/// Removes a machine's temporary files. The caller has locked the machine, so nobody is still writing them.
-void forget_half_files(Layout const& layout, Uuid const& uuid) {
-    for (std::string const& directory : directories_of_files(layout)) {
-        std::error_code ignored;  // a missing directory has no such files
-        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
-            if (owner_of_half_file(entry.path().filename().string()) == uuid) (void)::unlink(entry.path().c_str());
-    }
-}
-
-/// Removes the lock file, before the lock is given back, when the machine does not exist or is gone.
-class LockFile {
-public:
-    LockFile(Store const& store, Uuid const& uuid) : store_(store), uuid_(uuid) {}
-    LockFile(LockFile const&) = delete;
-    LockFile& operator=(LockFile const&) = delete;
-    ~LockFile() {
-        if (store_.exists(uuid_)) return;
-        forget_half_files(store_.layout(), uuid_);
-        store_.forget_lock(uuid_);
-    }
-
-private:
-    Store const& store_;
-    Uuid uuid_;
-};
-
-/// Removes what is left of commands that were killed before their first mark, or while they wrote a file.
-void forget_strays(Store const& store) {
-    std::set<Uuid> owners;
-    std::error_code ignored;  // without the directory there is nothing to remove
-    for (auto const& entry : std::filesystem::directory_iterator(store.layout().state() + "/locks", ignored)) {
-        auto const uuid = Uuid::parse(entry.path().filename().string());
-        if (uuid && !store.exists(*uuid)) owners.insert(*uuid);
-    }
-    for (std::string const& directory : directories_of_files(store.layout()))
-        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
-            if (auto const owner = owner_of_half_file(entry.path().filename().string())) owners.insert(*owner);
-    for (Uuid const& uuid : owners) {
-        auto const own = store.lock(uuid, "vmadm recover", milliseconds(0));
-        if (!own) continue;
-        LockFile const lock_file(store, uuid);
-        forget_half_files(store.layout(), uuid);
-    }
 }
 
 Result<> link_to(std::string const& target, std::string const& path) {
@@ -959,7 +901,10 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
         MachineLock const own = TRY(lock(machine.uuid, "recover"));
         LockFile const lock_file(store_, machine.uuid);
-        Machine repaired = TRY(load(machine.uuid));
+        auto const found = load(machine.uuid);
+        if (!found && found.error().kind == ErrorKind::not_found) continue;  // another command has deleted it
+        Machine repaired = TRY(found);
+        if (repaired.phase != Phase::failed) continue;  // or has repaired it
         repaired.failure.reset();
         TRY(perform_marked(machine.uuid, installation(repaired)));
         done.push_back("VM " + machine.uuid.text() + ": installed again");

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "host/machine/etc_file.h"
+#include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
 
 /// The part of Machines that deals with networks.
@@ -94,9 +95,9 @@ Result<std::vector<Machines::StrayNetwork>> Machines::remove_stray_networks() {
         auto const uuid = Uuid::parse(entry->d_name);
         if (!uuid || store_.exists(*uuid)) continue;
         MachineLock const own = TRY(lock(*uuid, "recover"));
+        LockFile const lock_file(store_, *uuid);
         if (store_.exists(*uuid)) continue;
         TRY(underive(*uuid));
-        store_.forget_lock(*uuid);
         done.push_back({*uuid, "network of VM " + uuid->text() + ": removed, there is no such VM"});
     }
     return done;

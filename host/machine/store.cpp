@@ -140,6 +140,19 @@ private:
     std::string reserve_;
 };
 
+/// Whether a path still leads to an open file.
+bool is_still(std::string const& path, int file) {
+    struct stat open{}, named{};
+    return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
+           open.st_dev == named.st_dev;
+}
+
+/// Gives a full history another name, unless another command has done that since it was opened: its successor would go
+/// over it. Whoever does it has locked the file until it is closed.
+void move_away(int file, std::string const& path) {
+    if (::flock(file, LOCK_EX) == 0 && is_still(path, file)) (void)::rename(path.c_str(), (path + ".1").c_str());
+}
+
 }  // namespace
 
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
@@ -244,10 +257,7 @@ Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, mill
             locked = ::flock(file.get(), LOCK_EX);
         }
         if (locked != 0) return fail(ErrorKind::busy, "VM " + uuid.text() + " is in use by " + owner_text(file.get()));
-        struct stat ours{}, named{};
-        bool const is_ours =
-            ::fstat(file.get(), &ours) == 0 && ::stat(path.c_str(), &named) == 0 && ours.st_ino == named.st_ino;
-        if (!is_ours) continue;
+        if (!is_still(path, file.get())) continue;
         (void)::ftruncate(file.get(), 0);
         // only shown to others: it does no harm if it cannot be written
         (void)write_all(file.get(), "\"" + std::string(purpose) + "\" (process " + std::to_string(::getpid()) + ")");
@@ -293,7 +303,7 @@ Result<> Store::add_event(Event const& event) const {
     if (!file) return fail(errno, "open " + path);
     struct stat status{};
     if (::fstat(file.get(), &status) == 0 && status.st_size > most_history_bytes)
-        (void)::rename(path.c_str(), (path + ".1").c_str());  // this line still goes into the old file
+        move_away(file.get(), path);  // this line still goes into the old file
     if (!write_all(file.get(), std::move(out).text() + "\n")) return fail(errno, "write " + path);
     return {};
 }

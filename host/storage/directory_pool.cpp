@@ -508,6 +508,15 @@ private:
         return fail(ErrorKind::busy, "lock tree " + tree.text(), "it is replaced again and again");
     }
 
+    /// Whether the name still belongs to it.
+    [[nodiscard]] bool is_named(UniqueFd const& holder, TreeName const& tree) const {
+        auto const again = find(tree);
+        struct stat held;
+        struct stat there;
+        return again && ::fstat(holder.get(), &held) == 0 && ::fstat(again->get(), &there) == 0 &&
+               held.st_ino == there.st_ino;
+    }
+
     static Result<UniqueFd> open_content(UniqueFd const& holder, TreeName const& tree) {
         return open_content(holder.get(), tree);
     }
@@ -563,8 +572,11 @@ private:
 
     // --- Snapshots
 
-    static Result<UniqueFd> open_snapshots(UniqueFd const& holder, TreeName const& tree) {
-        return open_snapshots(holder.get(), tree);
+    Result<UniqueFd> open_snapshots(UniqueFd const& holder, TreeName const& tree) const {
+        auto snapshots = open_snapshots(holder.get(), tree);
+        // Whoever has not locked it may look while it is destroyed.
+        if (!snapshots && !is_named(holder, tree)) return no_such_tree(tree);
+        return snapshots;
     }
     static Result<UniqueFd> open_snapshots(int holder, TreeName const& tree) {
         UniqueFd snapshots = open_directory(holder, snapshots_entry);
@@ -602,7 +614,7 @@ private:
         return *found;
     }
 
-    static Result<UniqueFd> open_snapshot(UniqueFd const& holder, TreeName const& tree, SnapshotName const& name) {
+    Result<UniqueFd> open_snapshot(UniqueFd const& holder, TreeName const& tree, SnapshotName const& name) const {
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
         auto const found = TRY(find_snapshot(snapshots, tree, name));
         UniqueFd content = open_directory(snapshots.get(), found.entry);

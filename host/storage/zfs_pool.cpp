@@ -647,8 +647,11 @@ private:
             if (!fields[0].starts_with(prefix) || name.find('/') != name.npos) continue;
             auto const claim = TRY(Claim::try_make(locks(), name));
             if (!claim) continue;
-            TRY(zfs_.run(
-                {"remove what was left of " + doing + ' ' + name, {"destroy", "-r", fields[0]}, -1, -1, Pace::slow}));
+            auto const gone = zfs_.run(
+                {"remove what was left of " + doing + ' ' + name, {"destroy", "-r", fields[0]}, -1, -1, Pace::slow});
+            // Whoever had it locked has completed or removed it since it was listed.
+            if (!gone && gone.error().kind == ErrorKind::not_found) continue;
+            TRY(plain(gone));
             removed.push_back("removed what was left of " + doing + ' ' + name);
         }
         return {};

@@ -60,13 +60,16 @@ Outcome print_sources(image::ImageService const& service, SourcesCommand const& 
     return {};
 }
 
+bool has_source(std::vector<image::Source> const& sources, std::string_view url) {
+    return std::ranges::find(sources, url, &image::Source::url) != sources.end();
+}
+
 Outcome add_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
     auto const type = image::parse_source_type(command.type);
     if (!type) return std::unexpected(usage_failure(type.error().text()));
     auto const policy = parse_policy(command.policy);
     if (!policy) return std::unexpected(usage_failure(policy.error().text()));
-    std::vector<image::Source> sources = service.sources();
-    std::vector<std::string> done;  // told once it is
+    std::vector<image::Source> wanted;
     for (std::string const& url : command.added) {
         auto made = image::make_source(*type, url, command.details.is_insecure);
         if (!made) return std::unexpected(usage_failure(made.error().text()));
@@ -74,37 +77,46 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
         source.type = made->type;
         source.url = made->url;
         source.signature = *policy;
-        if (std::ranges::find(sources, source.url, &image::Source::url) != sources.end()) {
-            done.push_back("Already have \"" + source.url + "\" as a source, no change");
-            continue;
-        }
-        if (!command.is_forced) TRY_RUN(service.check(source));
-        done.push_back("Added \"" + std::string(image::name_of(source.type)) + "\" image source \"" + source.url +
-                       "\"");
-        sources.push_back(std::move(source));
+        if (!command.is_forced && !has_source(service.sources(), source.url)) TRY_RUN(service.check(source));
+        wanted.push_back(std::move(source));
     }
-    TRY_RUN(service.set_sources(std::move(sources)));
+    std::vector<std::string> done;  // told once it is
+    auto const add = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
+        for (image::Source& source : wanted) {
+            if (has_source(sources, source.url)) {
+                done.push_back("Already have \"" + source.url + "\" as a source, no change");
+                continue;
+            }
+            done.push_back("Added \"" + std::string(image::name_of(source.type)) + "\" image source \"" + source.url +
+                           "\"");
+            sources.push_back(std::move(source));
+        }
+        return sources;
+    };
+    TRY_RUN(service.change_sources(add));
     for (std::string const& text : done)
         context.message(text);
     return {};
 }
 
 Outcome remove_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
-    std::vector<image::Source> sources = service.sources();
     std::vector<std::string> done;  // told once it is
-    for (std::string_view url : command.removed) {
-        while (url.size() > 1 && url.ends_with('/'))
-            url.remove_suffix(1);
-        auto const found = std::ranges::find(sources, url, &image::Source::url);
-        if (found == sources.end()) {
-            done.push_back("Do not have \"" + std::string(url) + "\" as a source, no change");
-            continue;
+    auto const remove = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
+        for (std::string_view url : command.removed) {
+            while (url.size() > 1 && url.ends_with('/'))
+                url.remove_suffix(1);
+            auto const found = std::ranges::find(sources, url, &image::Source::url);
+            if (found == sources.end()) {
+                done.push_back("Do not have \"" + std::string(url) + "\" as a source, no change");
+                continue;
+            }
+            done.push_back("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
+                           "\"");
+            sources.erase(found);
         }
-        done.push_back("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
-                       "\"");
-        sources.erase(found);
-    }
-    TRY_RUN(service.set_sources(std::move(sources)));
+        return sources;
+    };
+    TRY_RUN(service.change_sources(remove));
     for (std::string const& text : done)
         context.message(text);
     return {};
@@ -145,9 +157,16 @@ Result<> run_editor(std::string const& path) {
     return fail(ErrorKind::refused, "the editor failed, and nothing was changed");
 }
 
-Outcome take_edited(Context& context, image::ImageService& service, std::string const& text) {
+/// `before`: what the user began with. What somebody else has done since then is not overwritten.
+Outcome take_edited(Context& context, image::ImageService& service, std::string const& before,
+                    std::string const& text) {
     auto read = TRY_RUN(image::read_configuration(text, "what was edited"));
-    TRY_RUN(service.set_sources(std::move(read.configuration.sources)));
+    auto const replace = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
+        if (image::configuration_text({.sources = std::move(sources)}) != before)
+            return fail(ErrorKind::busy, "another command has changed the sources meanwhile, and nothing was changed");
+        return std::move(read.configuration.sources);
+    };
+    TRY_RUN(service.change_sources(replace));
     context.message("Changed the sources");
     return {};
 }
@@ -162,7 +181,7 @@ Outcome edit_sources(Context& context, image::ImageService& service) {
     auto const edited = is_written ? run_editor(path) : Result<>(fail(errno, "write " + path));
     auto const after = edited ? read_file(path, 1 << 20) : Result<std::string>(std::unexpected(edited.error()));
     bool const is_changed = after && *after != before;
-    Outcome taken = is_changed ? take_edited(context, service, *after) : Outcome();
+    Outcome taken = is_changed ? take_edited(context, service, before, *after) : Outcome();
     if (taken) {
         ::unlink(path.c_str());
     } else {

@@ -1,5 +1,7 @@
 """imgadm is killed before each step that makes something durable: what the next command finds is all or nothing."""
 
+import fcntl
+import hashlib
 import os
 import signal
 
@@ -74,6 +76,32 @@ def test_an_import_is_all_or_nothing(area):
     assert seen == {False, True}
     host.run("import", reference)
     assert is_whole(host, {uuid: tree}) == [uuid]
+
+
+def test_what_is_left_of_an_image_that_another_command_has_is_left_to_it(area):
+    """An import is killed before it has written images/UUID.json, and the next command that has locked the image may be
+    deleting it."""
+    layout, _ = make_layout(area)
+    reference = f"oci:{layout.path}:1"
+    host = Host(area / "host")
+    count = steps_of(host, "import", reference)
+    (uuid,) = host.uuids()
+    written = host.state / "imgadm/images" / f"{uuid}.json"
+    for number in reversed(numbers(count)):
+        host.run("delete", uuid)
+        kill_at(host, number, "import", reference)
+        if not written.exists():
+            break
+        host.run("gc")
+    assert host.uuids() == [uuid]
+    name = hashlib.sha256(f"image {uuid}".encode()).hexdigest()
+    with (host.state / "content/locks" / name).open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        host.run("gc")
+        assert not written.exists()
+    host.run("gc")
+    assert written.exists()
+    assert list((host.state / "content/locks").iterdir()) == []
 
 
 def test_a_deletion_is_finished(area):

@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from image_place import (Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
+from image_place import (IMGADM, Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
                          tarball)
 
 pytestmark = needs_root
@@ -247,6 +247,12 @@ def test_the_sources_are_edited(area, host, imgapi):
     (source,) = json.loads(host.run("sources", "-j").stdout)
     assert (source["url"], source["channel"]) == (imgapi.url, "dev")
     assert edit('test "$(stat -c %a "$2")" = 600 && grep -q dev "$2"').stdout == "No change\n"
+
+    add = f"{IMGADM} sources -f -a https://other.example >&2"
+    late = edit(f'sed -i s/dev/release/ "$2" && {add}', code=1).stderr
+    assert "another command has changed the sources meanwhile, and nothing was changed" in late
+    Path(re.search(r"\n  What was edited is kept in (/tmp/imgadm-sources\.\w+)\n$", late)[1]).unlink()
+    assert host.run("sources").stdout.split() == [imgapi.url, "https://other.example"]
 
 
 def test_an_update_of_a_layout_and_what_is_below_others(area, host):

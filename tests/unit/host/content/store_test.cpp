@@ -212,6 +212,18 @@ TEST_F(StoreTest, AnIngestThatComesAndGoesIsNobodysError) {
     EXPECT_EQ(files_in("ingest"), 0U);
 }
 
+TEST_F(StoreTest, LocksOfProcessesThatWereKilledAreCollected) {
+    Store store = open();
+    auto const held = store.lock({"a key"}, soon());
+    ASSERT_TRUE(held);
+    std::ofstream(directory_ + "/content/locks/left") << "";
+    ASSERT_TRUE(store.gc({.dry_run = true}));
+    EXPECT_EQ(files_in("locks"), 2U);
+    ASSERT_TRUE(store.gc());
+    EXPECT_EQ(files_in("locks"), 1U);
+    EXPECT_FALSE(open().lock({"a key"}, std::chrono::steady_clock::now()));
+}
+
 TEST_F(StoreTest, TheSameContentUnderTwoKeysIsOneBlob) {
     Store store = open();
     Digest const digest = put(store, "content");
@@ -424,6 +436,20 @@ TEST_F(StoreTest, OpenFinishesACommitThatHadGivenTheName) {
     EXPECT_EQ(read(store, digest), "content");
     EXPECT_EQ((*store.find(digest))->facts.source, "x");
     EXPECT_EQ(files_in("ingest"), 0U);
+}
+
+TEST_F(StoreTest, OpenLeavesAnIngestToWhoeverHasBegunItAnewSinceTheCommit) {
+    Digest const digest = digest_of("content");
+    Store store = open();
+    Ingest const ingest = ingest_of(store, "a key", "content");
+    ASSERT_TRUE(store.database().run("UPDATE ingests SET committing = ?, source = 'x'", digest.text()));
+    ASSERT_EQ(::renameat(ingest.directory(), "data", AT_FDCWD, path_of(digest).c_str()), 0);
+    Store other = open();
+    EXPECT_EQ(read(other, digest), "content");
+    EXPECT_EQ(files_in("ingest"), 1U);
+    Statement row = *other.database().query("SELECT committing FROM ingests");
+    ASSERT_TRUE(*row.step());
+    EXPECT_EQ(row.text(0), "");
 }
 
 TEST_F(StoreTest, OpenTakesBackACommitThatHadNotGivenTheName) {

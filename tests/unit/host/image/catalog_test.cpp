@@ -105,6 +105,19 @@ TEST_F(CatalogTest, KnowsWhichTreesAreNeeded) {
     EXPECT_THAT(*catalog_->intents(), IsEmpty());
 }
 
+TEST_F(CatalogTest, OfTwoIntentsWithOneTreeTheLastHasIt) {
+    std::vector<std::string> const chains{digest('1')};
+    IntentId const first = *catalog_->begin_intent("command 1", "deletion", std::nullopt, chains);
+    IntentId const second = *catalog_->begin_intent("command 2", "deletion", std::nullopt, chains);
+    EXPECT_TRUE(*catalog_->leave_to_others(digest('1'), first));
+    EXPECT_FALSE(*catalog_->leave_to_others(digest('1'), second));
+    EXPECT_THAT(*catalog_->intents(), ElementsAre(Intent{first, "command 1", "deletion", std::nullopt, {}},
+                                                  Intent{second, "command 2", "deletion", std::nullopt, chains}));
+    EXPECT_TRUE(*catalog_->has_intent(first));
+    ASSERT_TRUE(catalog_->end_intent(first));
+    EXPECT_FALSE(*catalog_->has_intent(first));
+}
+
 TEST(Authfile, HasCredentialsOfARegistry) {
     // "user:secret", "a:b:c"
     constexpr std::string_view text =

@@ -3,11 +3,14 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <set>
+#include <utility>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -538,6 +541,207 @@ TEST_F(MachinesTest, TwoCommandsAtOnceAndTheSecondSaysWhoIsFirst) {
     EXPECT_EQ(second.error().kind, ErrorKind::busy);
     EXPECT_EQ(second.error().text(),
               "VM " + uuid.text() + " is in use by \"vmadm update\" (process " + std::to_string(::getpid()) + ")");
+}
+
+/// What two processes say that do something at the same time: "ok", or why they could not.
+class AtOnce {
+public:
+    using Act = std::function<Result<>(Machines&)>;
+
+    explicit AtOnce(fs::path directory) : directory_(std::move(directory)) {}
+
+    [[nodiscard]] std::pair<std::string, std::string> run(Act const& one, Act const& other) const {
+        int begin[2];
+        EXPECT_EQ(::pipe(begin), 0);
+        Said const first = start(one, begin);
+        Said const second = start(other, begin);
+        ::close(begin[0]);
+        ::close(begin[1]);  // both wait for this
+        return {answer(first), answer(second)};
+    }
+
+private:
+    struct Said {
+        pid_t process;
+        int text;
+    };
+    [[nodiscard]] Said start(Act const& act, int (&begin)[2]) const {
+        int said[2];
+        EXPECT_EQ(::pipe(said), 0);
+        pid_t const child = ::fork();
+        if (child == 0) {
+            Host host(directory_);
+            ::close(begin[1]);
+            char nothing = 0;
+            (void)!::read(begin[0], &nothing, 1);
+            std::string const text = text_of(act(*host.machines));
+            (void)!::write(said[1], text.data(), text.size());
+            ::_exit(0);
+        }
+        ::close(said[1]);
+        return {child, said[0]};
+    }
+    static std::string answer(Said const& said) {
+        std::string text(4096, '\0');
+        ssize_t const got = ::read(said.text, text.data(), text.size());
+        text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
+        ::close(said.text);
+        int status = 0;
+        ::waitpid(said.process, &status, 0);
+        EXPECT_EQ(status, 0);
+        return text;
+    }
+
+    fs::path directory_;
+};
+
+template <class Value>
+Result<> without_value(Result<Value> const& result) {
+    if (result) return {};
+    return std::unexpected(result.error());
+}
+
+constexpr int rounds_at_once = 12;
+
+TEST_F(MachinesTest, OfTwoThatCreateOneMachineOneDoes) {
+    AtOnce const at_once(directory());
+    for (int n = 0; n < rounds_at_once; ++n) {
+        Creation const made = creation();
+        auto const create = [&](Machines& machines) { return machines.create(made); };
+        auto said = at_once.run(create, create);
+        if (said.first != "ok") std::swap(said.first, said.second);
+        EXPECT_EQ(said.first, "ok");
+        EXPECT_EQ(said.second, "VM with UUID " + made.machine.uuid.text() + " already exists");
+        Host host(directory());
+        EXPECT_EQ(text_of(host.machines->destroy(made.machine.uuid)), "ok");
+        EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
+    }
+}
+
+/// Whatever is done to a machine that is being deleted: it was done before, or there was no machine any more. Nothing
+/// of it is left, not even the lock.
+TEST_F(MachinesTest, WhoComesWhileAMachineIsDeletedComesBeforeOrAfter) {
+    AtOnce const at_once(directory());
+    Uuid uuid;
+    Creation copy = creation();
+    UniqueFd const nowhere(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    std::vector<std::pair<std::string, AtOnce::Act>> const acts{
+        {"delete", [&](Machines& machines) { return machines.destroy(uuid); }},
+        {"start", [&](Machines& machines) { return without_value(machines.start(uuid)); }},
+        {"stop", [&](Machines& machines) { return without_value(machines.stop(uuid, {})); }},
+        {"update", [&](Machines& machines) { return without_value(machines.update(uuid, updating(R"({"ram":77})"))); }},
+        {"snapshot", [&](Machines& machines) { return machines.create_snapshot(uuid, "a"); }},
+        {"reprovision",
+         [&](Machines& machines) {
+             return machines.reprovision(uuid, *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002"));
+         }},
+        {"clone", [&](Machines& machines) { return machines.clone(uuid, "", copy); }},
+        {"send", [&](Machines& machines) { return machines.send(uuid, nowhere.get()); }},
+        {"recover", [&](Machines& machines) { return without_value(machines.recover(std::nullopt)); }},
+    };
+    for (auto const& [name, act] : acts) {
+        for (int n = 0; n < rounds_at_once; ++n) {
+            Creation const made = creation();
+            uuid = made.machine.uuid;
+            copy = creation();
+            ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+            auto const said = at_once.run(act, [&](Machines& machines) { return machines.destroy(uuid); });
+            std::set<std::string> const texts{said.first, said.second};
+            std::string const gone = "VM " + uuid.text() + " not found";
+            EXPECT_TRUE(texts.contains("ok") && (texts.size() == 1 || texts.contains(gone)))
+                << name << ": " << said.first << " / " << said.second;
+            EXPECT_TRUE(said.second == "ok" || name == "delete") << name << ": " << said.second;
+            Host host(directory());
+            EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << name;
+            if (host.machines->store().exists(copy.machine.uuid)) {
+                EXPECT_EQ(text_of(host.machines->destroy(copy.machine.uuid)), "ok");
+            }
+            EXPECT_THAT(host.parts_of(copy.machine.uuid), IsEmpty()) << name;
+        }
+    }
+}
+
+TEST_F(MachinesTest, WhatIsDoneToAMachineAtOnceIsDoneOneAfterTheOther) {
+    AtOnce const at_once(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    for (int n = 0; n < rounds_at_once; ++n) {
+        std::string const tag = "t" + std::to_string(n);
+        auto const updated = at_once.run(
+            [&](Machines& machines) {
+                return without_value(machines.update(uuid, updating(R"({"set_tags":{")" + tag + R"(":1}})")));
+            },
+            [&](Machines& machines) { return without_value(machines.stop(uuid, {})); });
+        EXPECT_EQ(updated, std::pair(std::string("ok"), std::string("ok")));
+        auto const stopped = Host(directory()).machines->get(uuid);
+        ASSERT_TRUE(stopped);
+        EXPECT_EQ(stopped->state, State::stopped);
+        EXPECT_EQ(stopped->autoboot, std::optional(false));
+
+        auto const started = at_once.run([&](Machines& machines) { return machines.reprovision(uuid, image); },
+                                         [&](Machines& machines) { return without_value(machines.start(uuid)); });
+        EXPECT_EQ(started, std::pair(std::string("ok"), std::string("ok")));
+        Host host(directory());
+        auto const running = host.machines->get(uuid);
+        ASSERT_TRUE(running);
+        EXPECT_EQ(running->state, State::running);
+        EXPECT_EQ(running->image_uuid, image);
+        EXPECT_EQ(running->tags.size(), static_cast<std::size_t>(n + 1));
+        EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text()));
+    }
+    Host host(directory());
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
+TEST_F(MachinesTest, NoCommandLeavesALockOfAMachineThatDoesNotExist) {
+    Host host(directory());
+    Uuid const uuid = *Uuid::random();
+    std::string const gone = "VM " + uuid.text() + " not found";
+    UniqueFd const nothing(::open("/dev/null", O_WRONLY | O_CLOEXEC));
+    EXPECT_EQ(text_of(host.machines->send(uuid, nothing.get())), gone);
+    EXPECT_EQ(text_of(host.machines->clone(uuid, "", creation())), gone);
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
+/// Whether a process waits for a flock(2).
+bool waits_for_lock(pid_t process) {
+    std::ifstream locks("/proc/locks");
+    for (std::string line; std::getline(locks, line);)
+        if (line.find("-> FLOCK") != std::string::npos &&
+            line.find(' ' + std::to_string(process) + ' ') != std::string::npos)
+            return true;
+    return false;
+}
+
+/// Whoever finds that the history is full moves it away, unless somebody else has just done it: the new one is not
+/// full, and would take the place of what was moved.
+TEST_F(MachinesTest, TheHistoryThatWasMovedAwayIsKept) {
+    Store const store{Layout{directory().string()}};
+    std::string const history = store.layout().state() + "/history.jsonl";
+    fs::create_directories(store.layout().state());
+    std::ofstream(history) << std::string(1 << 20, '.') + "\nthe old one\n";
+    UniqueFd old(::open(history.c_str(), O_RDWR | O_CLOEXEC));
+    ASSERT_EQ(::flock(old.get(), LOCK_EX), 0);
+    auto const add = [&] { return store.add_event({.uuid = *Uuid::random(), .command = "start", .outcome = "ok"}); };
+    pid_t const child = ::fork();
+    if (child == 0) {
+        old = UniqueFd();  // the lock is its parent's
+        ::_exit(add() ? 0 : 1);
+    }
+    int status = 0;
+    while (::waitpid(child, &status, WNOHANG) == 0 && !waits_for_lock(child)) {
+    }
+    ASSERT_FALSE(fs::exists(history + ".1"));
+    fs::rename(history, history + ".1");
+    ASSERT_TRUE(add());
+    old = UniqueFd();
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+    EXPECT_EQ(store.history(std::nullopt)->size(), 4U);
+    EXPECT_TRUE(fs::exists(history));
 }
 
 TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemovedWhenItIsNamed) {

@@ -1,0 +1,80 @@
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/storage/pool.h"
+
+namespace triton::storage {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A program zfs of a few lines, whose datasets are directories.
+class ZfsPoolTest : public testing::Test {
+protected:
+    ZfsPoolTest() {
+        std::string pattern = testing::TempDir() + "zfs.XXXXXX";
+        area_ = ::mkdtemp(pattern.data());
+        fs::create_directories(area_ / "bin");
+        before_ = std::getenv("PATH");
+        ::setenv("PATH", ((area_ / "bin").string() + ":" + before_).c_str(), 1);
+    }
+    ~ZfsPoolTest() override {
+        ::setenv("PATH", before_.c_str(), 1);
+        fs::remove_all(area_);
+    }
+
+    /// `destroy`: what the program does when it is to destroy a dataset; its directory is $place.
+    std::unique_ptr<Pool> pool_that_destroys(std::string const& destroy) {
+        std::ofstream(area_ / "bin/zfs") << "#!/bin/sh\n"
+                                         << "for last; do :; done\n"
+                                         << "place=" << (area_ / "datasets").string() << "/$last\n"
+                                         << "case $1 in\n"
+                                         << "list) if test \"$4\" = mountpoint,mounted; then printf '%s\\tyes\\n' "
+                                         << (area_ / "pool").string() << "; else\n"
+                                         << "  echo \"$last\"; for one in \"$place\"/*; do test ! -e \"$one\" || echo "
+                                         << "\"$last/${one##*/}\"; done; fi;;\n"
+                                         << "create) mkdir -p \"$place\";;\n"
+                                         << "destroy) " << destroy << ";;\n"
+                                         << "esac\n";
+        fs::permissions(area_ / "bin/zfs", fs::perms::owner_all);
+        auto opened = open_pool({.path = (area_ / "pool").string(), .dataset = "tank/x"});
+        EXPECT_TRUE(opened) << opened.error().text();
+        fs::create_directories(area_ / "datasets/tank/x/.building/a-0123456789abcdef");
+        return *std::move(opened);
+    }
+
+    fs::path area_;
+    std::string before_;
+};
+
+TEST_F(ZfsPoolTest, RemovesWhatWasLeft) {
+    auto const pool = pool_that_destroys("rmdir \"$place\"");
+    auto const removed = pool->recover();
+    ASSERT_TRUE(removed) << removed.error().text();
+    EXPECT_THAT(*removed, testing::ElementsAre("removed what was left of building a-0123456789abcdef"));
+}
+
+/// Between the list and the lock, whoever was building it may have given it its name.
+TEST_F(ZfsPoolTest, WhatWasCompletedSinceItWasListedIsNobodysError) {
+    auto const pool =
+        pool_that_destroys("rmdir \"$place\"; echo \"cannot open '$last': dataset does not exist\" >&2; exit 1");
+    auto const removed = pool->recover();
+    ASSERT_TRUE(removed) << removed.error().text();
+    EXPECT_THAT(*removed, testing::IsEmpty());
+}
+
+TEST_F(ZfsPoolTest, WhatCannotBeRemovedIsAnError) {
+    auto const pool =
+        pool_that_destroys("echo \"cannot destroy '$last': pool I/O is currently suspended\" >&2; exit 1");
+    auto const removed = pool->recover();
+    ASSERT_FALSE(removed);
+    EXPECT_THAT(removed.error().text(), testing::HasSubstr("pool I/O is currently suspended"));
+}
+
+}  // namespace
+}  // namespace triton::storage
