@@ -299,14 +299,31 @@ std::vector<ProgramId> reached(Edges const& edges, ProgramId from) {
     return order;
 }
 
-bool has_state(Supervisor const& supervisor, ProgramId id, std::initializer_list<ProcessState> states) {
-    std::uint32_t const wanted = supervisor.policy(id).count;
-    for (std::uint32_t number = 1; number <= std::min(wanted, supervisor.size(id)); ++number) {
-        ProcessState const state = supervisor.state({id, ProcessNumber{number}});
-        if (std::ranges::find(states, state) != states.end()) return true;
+/// The states that the wanted processes of each program are in. A program may have many processes, and many others may
+/// require it, so each process is looked at once.
+class StatesOfAll {
+public:
+    StatesOfAll(ProgramTable const& table, Supervisor const& supervisor) : states_(table.size()) {
+        for (std::size_t at = 0; at < states_.size(); ++at) {
+            ProgramId const id{static_cast<std::uint32_t>(at)};
+            if (!table[id].is_configured) continue;
+            std::uint32_t const last = std::min(supervisor.policy(id).count, supervisor.size(id));
+            for (std::uint32_t number = 1; number <= last; ++number)
+                states_[at] |= bit(supervisor.state({id, ProcessNumber{number}}));
+        }
     }
-    return false;
-}
+
+    /// Whether a process of the program is in one of these.
+    [[nodiscard]] bool has(ProgramId id, std::initializer_list<ProcessState> states) const {
+        return std::ranges::any_of(
+            states, [&](ProcessState state) { return (states_[static_cast<std::size_t>(id)] & bit(state)) != 0; });
+    }
+
+private:
+    static std::uint32_t bit(ProcessState state) { return std::uint32_t{1} << static_cast<unsigned>(state); }
+
+    std::vector<std::uint32_t> states_;  // a bit for each ProcessState
+};
 
 }  // namespace
 
@@ -316,9 +333,10 @@ std::vector<std::string> ControlPort::reached_and_stuck(std::size_t index, bool 
     using enum ProcessState;
     Supervisor const& supervisor = rooms_.supervisor;
     ProgramId const from = rooms_.table.shown()[index];
-    auto const is_stuck = [&](ProgramId id) { return has_state(supervisor, id, {held, failed}); };
-    auto const is_waiting = [&](ProgramId id) { return has_state(supervisor, id, {waiting}); };
-    auto const is_done = [&](ProgramId id) { return !to_wait && has_state(supervisor, id, {done}); };
+    StatesOfAll const all(rooms_.table, supervisor);
+    auto const is_stuck = [&](ProgramId id) { return all.has(id, {held, failed}); };
+    auto const is_waiting = [&](ProgramId id) { return all.has(id, {waiting}); };
+    auto const is_done = [&](ProgramId id) { return !to_wait && all.has(id, {done}); };
     auto const is_undone = [&](ProgramId id) {
         return supervisor.policy(id).kind == ProgramKind::one_shot && is_stuck(id);
     };
@@ -352,10 +370,9 @@ std::vector<std::string> ControlPort::held_up_by(std::size_t index) const { retu
 std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     using enum ProcessState;
     Supervisor const& supervisor = rooms_.supervisor;
-    auto const runs = [&](ProgramId id) {
-        return has_state(supervisor, id, {starting, executing, activating, up, backoff});
-    };
-    auto const is_done = [&](ProgramId id) { return has_state(supervisor, id, {done}); };
+    StatesOfAll const states(rooms_.table, supervisor);
+    auto const runs = [&](ProgramId id) { return states.has(id, {starting, executing, activating, up, backoff}); };
+    auto const is_done = [&](ProgramId id) { return states.has(id, {done}); };
     ProgramId const from = rooms_.table.shown()[index];
     Edges edges(rooms_.table.size());
     for (std::size_t at = 0; at < edges.size(); ++at) {
