@@ -84,6 +84,9 @@ ImageService::~ImageService() = default;
 Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
     auto implementation = std::make_unique<Implementation>();
     Reader& reader = implementation->reader.emplace();
+    // What changes images makes the root, as everything in it.
+    if (!settings.root.empty() && ::access(settings.root.c_str(), F_OK) != 0)
+        return fail(errno, "open the root directory " + settings.root);
     Site const site = TRY(read_site(settings));
     reader.configuration = TRY(read_sources(site));
     std::string const path = site.content + "/content.db";

@@ -118,8 +118,6 @@ Result<UniqueFd> open_durable_directory(std::string const& path) {
 }
 
 Result<Site> read_site(Settings const& settings) {
-    if (!settings.root.empty() && ::access(settings.root.c_str(), F_OK) != 0)
-        return fail(errno, "open the root directory " + settings.root);
     HostKeys const keys = TRY(read_host_keys(settings.root + settings.configuration));
     std::string const state = settings.root + settings.state;
     Site site{.content = state + "/content",

@@ -20,7 +20,7 @@ struct Site {
 
 /// Reads `triton.json`; without the file everything has its default. Keys of other programs are ignored.
 /// Errors: `invalid`, "<path> is not a configuration", with details, or when the settings name another pool; those of
-/// reading it, and of a root that is not there.
+/// reading it.
 Result<Site> read_site(Settings const& settings);
 
 /// Reads imgadm.conf; without the file there are no sources. Errors: as read_configuration().

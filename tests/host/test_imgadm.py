@@ -313,6 +313,13 @@ def test_errors_have_codes_and_exit_codes(host):
     assert missing.stdout == "" and not (host.root / "none").exists()
 
 
+def test_an_import_makes_the_root_that_it_needs(area, host):
+    (area / "files").mkdir()
+    new = host.root / "new" / "root"
+    host.run("--root", new, "import", area / "files")
+    assert host.run("--root", new, "list", "-H").stdout.count("\n") == 1
+
+
 def test_publish_is_refused_with_what_to_do_instead(host):
     server = "https://images.example.com"
     for words in (["publish"], ["publish", "-m", "x.imgmanifest", "-f", "x.zfs.gz", server], ["create", "-p", server, host.root]):
