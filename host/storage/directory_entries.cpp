@@ -26,6 +26,9 @@ Result<> DirectoryReader::rewind(int directory) {
 
 Result<std::size_t> DirectoryReader::fill(int directory) {
     auto const size = ::syscall(SYS_getdents64, directory, buffer_.data(), buffer_.size());
+    // A directory that was removed since it was opened has nothing in it. Source: POSIX, readdir(), which glibc makes
+    // of this error.
+    if (size < 0 && errno == ENOENT) return 0;
     if (size < 0) return fail(errno, "read directory");
     return static_cast<std::size_t>(size);
 }

@@ -15,7 +15,8 @@ public:
     DirectoryReader() : buffer_(std::size_t{64} << 10) {}
 
     /// Calls `visit(std::string const& name, unsigned char type)` for each entry but "." and "..". The type is that of
-    /// readdir(3), including DT_UNKNOWN. The directory (borrowed) is read from its beginning. Errors: those of
+    /// readdir(3), including DT_UNKNOWN. The directory (borrowed) is read from its beginning; one that was removed
+    /// since it was opened is empty. Errors: those of
     /// getdents64(2), "read directory", and of `visit`, which returns Result<>.
     template <class Visit>
     Result<> read(int directory, Visit visit) {
