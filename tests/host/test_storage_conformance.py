@@ -819,7 +819,7 @@ def wait_for_orphans():
     while time.monotonic() < deadline:
         for process in Path("/proc").glob("[0-9]*"):
             try:
-                if (process / "comm").read_text() == "zfs\n" and os.readlink(process / "ns/mnt") == own:
+                if (process / "comm").read_bytes() == b"zfs\n" and os.readlink(process / "ns/mnt") == own:
                     time.sleep(0.01)
                     break
             except OSError:
