@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -318,6 +319,8 @@ def test_two_programs_swap_their_files(place):
     launcher = run(place, programs(one, two))
     for tag in "ab":
         launcher.wait_up(tag=tag)
+    # What is still in a pipe goes where the next configuration says.
+    eventually(lambda: [Path(file).read_text() for file in (one, two)] == ["a\n", "b\n"], "both were read")
     launcher.replace(programs(two, one))
     for tag in "ab":
         launcher.wait_up(tag=tag)
