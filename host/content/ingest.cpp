@@ -211,8 +211,9 @@ Result<> finish_commit(StoreState& state, Statement const& row) {
     UniqueFd const directory{
         ::openat(state.ingest.get(), row.text(1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     struct stat status{};
-    // Whoever holds it has begun it anew since then; who was to commit it has died.
-    bool const is_begun_anew = directory && !TRY(try_lock(directory.get()));
+    // Whoever holds it, or has made it again, has begun it anew since then; who was to commit it has died.
+    bool const is_begun_anew =
+        directory && (!TRY(try_lock(directory.get())) || !is_still(state.ingest.get(), row.text(1), directory.get()));
     bool const is_still_ingest = directory && ::fstatat(directory.get(), "data", &status, AT_SYMLINK_NOFOLLOW) == 0;
     bool const is_named = ::fstatat(state.blobs.get(), parsed.hex().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
     Transaction transaction = TRY(state.database.begin());
