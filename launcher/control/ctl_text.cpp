@@ -5,6 +5,7 @@
 #include <cmath>
 #include <tuple>
 
+#include "launcher/control/control_backend.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/varlink/codec.h"
@@ -127,7 +128,7 @@ std::string last_exit_text(json::Object const& process) {
     return text;
 }
 
-std::string shown_program(std::string_view name) { return name.empty() ? "-" : printable(name); }
+std::string shown_program(std::string_view name) { return printable(shown_name(name)); }
 
 void Table::add(std::vector<std::string> cells, Color color_of_state, std::size_t state_column) {
     rows_.push_back({std::move(cells), color_of_state, state_column});

@@ -1245,6 +1245,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     }
 
     if (findings && kind == LoadKind::whole) planner.record(*findings);
+    accepted.document = rejected.document;
     if (draft.layers) accepted.text = std::move(draft.merged);
     if (!draft.layers) accepted.text = texts.document->front().text;
     accepted.variables = std::move(references);

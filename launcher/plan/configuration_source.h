@@ -31,6 +31,7 @@ struct Accepted {
     std::vector<std::string> remarks;           ///< which binaries replace missing ones
     std::vector<std::string> missing_binaries;  ///< paths of those others, and of further files that it is made of:
                                                 ///< their change is one of the configuration
+    std::size_t document = 0;                   ///< a hash of its text, as of Rejected
 
     /// Of all programs; 0 when the configuration says that nothing is to run.
     [[nodiscard]] std::uint32_t process_count() const;

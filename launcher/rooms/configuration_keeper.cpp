@@ -72,7 +72,7 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     if (!*loaded) {
         first.rejected = std::move(loaded->error());
     } else {
-        std::size_t const document = std::hash<std::string>{}((*loaded)->text);
+        std::size_t const document = (*loaded)->document;
         if (Result<> const activated = activate(std::move(**loaded)); !activated)
             first.rejected = Rejected{.errors = {activated.error().text()}, .document = document};
     }
@@ -123,7 +123,7 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
                    {{"path", std::string_view(options_.configuration_path)}});
         return;
     }
-    std::size_t const document = std::hash<std::string>{}(loaded->text);
+    std::size_t const document = loaded->document;
     try {
         if (Result<> const activated = activate(std::move(*loaded)); !activated)
             return reject({.errors = {activated.error().text()}, .document = document});

@@ -9,11 +9,10 @@ namespace triton::agent {
 
 /// One call of the launcher.
 struct UiCall {
-    std::string method;      ///< "org.tritonlaunch.Launcher.Restart"
-    std::string parameters;  ///< JSON
-    std::string text;        ///< for the log: "restart web 2"
-    std::string not_alone =
-        {};  ///< for the person: what the programs are that the launcher names, "others require it: "
+    std::string method;          ///< "org.tritonlaunch.Launcher.Restart"
+    std::string parameters;      ///< JSON
+    std::string text;            ///< for the log: "restart web 2"
+    std::string not_alone = {};  ///< what a person is told before the names of the others: "stop them first: "
 };
 
 // Bodies of requests from the page. Errors: what is wrong, for the answer. What gets through is one of five methods
