@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <linux/ioprio.h>
 #include <poll.h>
 #include <sched.h>
 #include <sys/stat.h>
@@ -22,6 +21,10 @@ namespace {
 
 constexpr std::size_t piece = 1 << 20;
 
+// From linux/ioprio.h, of which some versions name a parameter "class": C++ cannot read those.
+constexpr int ioprio_who_process = 1;
+constexpr int ioprio_idle = 3 << 13;
+
 bool is_cancelled(int cancel) {
     pollfd waited{.fd = cancel, .events = POLLIN, .revents = 0};
     return cancel >= 0 && ::poll(&waited, 1, 0) > 0;
@@ -32,7 +35,7 @@ void become_idle() {
     sched_param const none{};
     // If either fails, the scrub disturbs others, but still works.
     (void)::sched_setscheduler(0, SCHED_IDLE, &none);
-    (void)::syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0));
+    (void)::syscall(SYS_ioprio_set, ioprio_who_process, 0, ioprio_idle);
 }
 
 struct Hashed {
