@@ -194,7 +194,7 @@ def test_start_and_restart_end_when_what_they_wait_for_is_held(chain):
 def test_one_run_of_a_program_with_a_schedule_and_several_places(as_pid1):
     """A command makes one run, and waits for that one."""
     job = {"steps": STAY, "schedule": {"every": "1h"}, "count": 2}
-    controlled = Controlled(as_pid1, {"job": job, "bad": {**job, "steps": ["exit:3"]}, "free": STAY})
+    controlled = Controlled(as_pid1, {"job": job, "bad": {**job, "steps": [*STAY, "exit:3"]}, "free": STAY})
     controlled.launcher.wait_up(tag="free")
 
     def places():
@@ -210,6 +210,8 @@ def test_one_run_of_a_program_with_a_schedule_and_several_places(as_pid1):
     controlled.ctl("restart", "job")
     assert places() == ["up", "down"]
     controlled.ctl("start", "bad")
+    controlled.launcher.wait_up(tag="bad")
+    controlled.ctl("signal", "TERM", "bad")
     controlled.launcher.wait_for_event("process-exited", program="bad", exit_code=3)
     controlled.close()
 
