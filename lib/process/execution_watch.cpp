@@ -15,15 +15,14 @@ constexpr Duration longest_delay = milliseconds(100);
 
 }  // namespace
 
-/// Opens a pipe for this round if there are a free place and a free descriptor.
-void ExecutionWatch::open_round() {
+/// Opens a pipe for a round if there are a free place and a free descriptor.
+std::uint32_t ExecutionWatch::prepare_round() {
     auto const is_free = [](Round const& round) { return round.waiting == 0 && !round.pipe; };
     auto const end = rounds_.begin() + most_pipes;
     auto const free = std::find_if(rounds_.begin(), end, is_free);
     std::uint32_t const round = static_cast<std::uint32_t>(free - rounds_.begin());
-    round_ = free != end && open_pipe(round) ? round : without_pipe;
     starts_before_ = starts_.starts();
-    started_ = 0;
+    return free != end && open_pipe(round) ? round : without_pipe;
 }
 
 bool ExecutionWatch::open_pipe(std::uint32_t round) {
@@ -42,7 +41,7 @@ bool ExecutionWatch::open_pipe(std::uint32_t round) {
 
 std::expected<Pid, SpawnError> ExecutionWatch::spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
                                                      StartFiles const& files) {
-    if (!round_) open_round();
+    if (!round_) round_ = next_ ? std::exchange(next_, std::nullopt) : prepare_round();
     auto pid = starts_.spawn(plan, number, files, *round_);
     if (!pid) return pid;
     ++rounds_[*round_].waiting;
@@ -104,16 +103,18 @@ bool ExecutionWatch::needs_time() const {
 }
 
 void ExecutionWatch::end_round() {
-    write_end_ = {};
     if (auto const round = std::exchange(round_, std::nullopt)) {
+        write_end_ = {};
         Round& that = rounds_[*round];
         that.is_shared = starts_.starts() - starts_before_ != started_;
         if (that.waiting == 0) {
             that.watch = {};
             that.pipe = {};
         }
+        started_ = 0;
         delay_ = first_delay;
         timer_.disarm();
+        if (std::uint32_t const next = prepare_round(); next != without_pipe) next_ = next;
     }
     if (!timer_.is_armed() || !needs_time()) set_timer();
 }

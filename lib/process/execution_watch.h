@@ -17,8 +17,9 @@ namespace triton::process {
 ///
 /// The starts between two calls of end_round() are a round. Its children inherit the write end of one close-on-exec
 /// pipe, which nothing else holds when the round has ended: the pipe's end of file means that all of them have executed
-/// or died. Starts::take_left() tells which. They are also looked at whenever something else wakes the loop, and, while
-/// a child that is stuck before execve may hold up the news of others, after 1 ms, 2 ms and so on up to 100 ms.
+/// or died. The pipe of the next round is opened at the end of one, so that nobody who has died waits for it.
+/// Starts::take_left() tells which. They are also looked at whenever something else wakes the loop, and, while a child
+/// that is stuck before execve may hold up the news of others, after 1 ms, 2 ms and so on up to 100 ms.
 class ExecutionWatch {
 public:
     /// Called once for each watched child that has executed. A child that was killed before its execve by somebody else
@@ -51,7 +52,7 @@ private:
         bool is_shared = false;     // with an unwatched child
     };
 
-    void open_round();
+    std::uint32_t prepare_round();
     bool open_pipe(std::uint32_t round);
     void look(std::optional<std::uint32_t> ended_round);
     void left(std::uint32_t round);
@@ -63,11 +64,12 @@ private:
     Executed executed_;
     std::array<Round, most_pipes + 1> rounds_;
     std::optional<std::uint32_t> round_;  // in which children are started now
-    UniqueFd write_end_;
-    std::uint64_t starts_before_ = 0;  // of all, when the round's pipe was opened
-    std::uint32_t started_ = 0;        // watched ones, in this round
-    std::uint32_t waiting_ = 0;        // of all rounds
-    std::vector<Starts::Left> left_;   // to be reported; an exception in between loses none
+    std::optional<std::uint32_t> next_;   // whose pipe is open already
+    UniqueFd write_end_;                  // of the round, or else of the next
+    std::uint64_t starts_before_ = 0;     // of all, when the round's pipe was opened
+    std::uint32_t started_ = 0;           // watched ones, in this round
+    std::uint32_t waiting_ = 0;           // of all rounds
+    std::vector<Starts::Left> left_;      // to be reported; an exception in between loses none
     std::size_t next_left_ = 0;
     bool is_looking_ = false;
     Duration delay_{};

@@ -214,6 +214,46 @@ TEST_P(ExecutionWatchTest, OneThatWasReapedIsNotTold) {
               "|idle");
 }
 
+/// Whose pipe was opened when the first round ended.
+TEST_P(ExecutionWatchTest, TellsOfALaterRoundWithoutAClock) {
+    EXPECT_EQ(alone([](HeldExecve& held) {
+                  Subject subject(GetParam());
+                  Pid const first = subject.start('a');
+                  subject.end_round();
+                  held.await(1);
+                  held.let_go(first);
+                  (void)subject.told(1);
+                  Pid const second = subject.start('b');
+                  subject.end_round();
+                  held.await(1);
+                  bool const sleeps = !subject.has_deadline();
+                  held.let_go(second);
+                  return std::string(sleeps ? "sleeps" : "wakes") + "|" + subject.told(2);
+              }),
+              "sleeps|ab");
+}
+
+/// A child that nobody watches has the write end too, if it was started since the pipe was opened.
+TEST_P(ExecutionWatchTest, OneThatIsNotWatchedHoldsUpNoLaterRound) {
+    EXPECT_EQ(alone([](HeldExecve& held) {
+                  Subject subject(GetParam());
+                  Pid const first = subject.start('a');
+                  subject.end_round();
+                  held.await(1);
+                  held.let_go(first);
+                  (void)subject.told(1);
+                  (void)subject.spawner().spawn(plan_of("/bin/true", {}), ProcessNumber{1});
+                  held.await(1);
+                  Pid const second = subject.start('b');
+                  subject.end_round();
+                  held.await(2);
+                  bool const sleeps = !subject.has_deadline();
+                  held.let_go(second);
+                  return std::string(sleeps ? "sleeps" : "wakes") + "|" + subject.told(2);
+              }),
+              "wakes|ab");
+}
+
 int lowest_free_descriptor() { return UniqueFd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}.get(); }
 
 /// More rounds with a child that is stuck than there are pipes: then time tells.
