@@ -208,23 +208,27 @@ std::unexpected<Error> unknown_choice(std::string const& text, std::span<std::st
 }
 
 Apply into_switch(bool& target) {
-    constexpr std::array<Choice<bool>, 8> words{{{"true", true},
-                                                 {"1", true},
-                                                 {"yes", true},
-                                                 {"on", true},
-                                                 {"false", false},
-                                                 {"0", false},
-                                                 {"no", false},
-                                                 {"off", false}}};
+    static constexpr std::array<Choice<bool>, 8> words{{{"true", true},
+                                                        {"1", true},
+                                                        {"yes", true},
+                                                        {"on", true},
+                                                        {"false", false},
+                                                        {"0", false},
+                                                        {"no", false},
+                                                        {"off", false}}};
     return into_choice(target, words);
 }
 
 Flag const* find_flag(Flags const& flags, std::string_view given) {
+    if (given.size() == 2 && given[0] == '-') {
+        auto const found = std::ranges::find(flags, given[1], &Flag::short_name);
+        return found != flags.end() && given[1] != '\0' ? &*found : nullptr;
+    }
+    if (!given.starts_with("--")) return nullptr;
+    std::string_view const name = given.substr(2);
+    if (name.empty()) return nullptr;  // as is an alias that there is not
     for (Flag const& flag : flags) {
-        bool const is_long = given.starts_with("--") &&
-                             (given.substr(2) == flag.name || (!flag.alias.empty() && given.substr(2) == flag.alias));
-        bool const is_short = given.size() == 2 && given[0] == '-' && flag.short_name && given[1] == flag.short_name;
-        if (is_long || is_short) return &flag;
+        if (flag.name == name || flag.alias == name) return &flag;
     }
     return nullptr;
 }

@@ -132,7 +132,7 @@ std::string default_agent_path() {
 }
 
 void add_agent_flags(Flags& flags, AgentFlags& agent) {
-    Flag const rows[] = {
+    Flag rows[] = {
         {"listen", "bind-address", 0, "ADDRESS",
          "serve hashes, status and metrics over HTTP on HOST:PORT, [V6]:PORT or :PORT (may be repeated)",
          append_address(agent.listen)},
@@ -157,11 +157,11 @@ void add_agent_flags(Flags& flags, AgentFlags& agent) {
         {"agent-option", "", 0, "OPTION",
          "a further option of the agent, such as max-connections=100 (may be repeated)", append_to(agent.options)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
 }
 
 void add_report_flags(Flags& flags, AgentFlags& agent) {
-    Flag const rows[] = {
+    Flag rows[] = {
         {"output-dir", "", 0, "DIR", "the directory whose files --listen serves (default: none)",
          into(agent.output_directory)},
         {"ui", "", 0, "", "serve a page of what runs at /ui of --listen", into_switch(agent.has_ui)},
@@ -178,7 +178,7 @@ void add_report_flags(Flags& flags, AgentFlags& agent) {
         {"enable-node-watch", "", 0, "", "make labels of the node variables NODE_LABEL_* for substitution",
          into_switch(agent.watches_node)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
 }
 
 Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file, launcher::LaunchOptions& launch) {

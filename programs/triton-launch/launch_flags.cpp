@@ -63,7 +63,7 @@ Flag control_socket_flag(LaunchOptions& options) {
 
 void add_log_flags(Flags& flags, log::Log::Settings& settings) {
     settings.max_size = 100ULL << 20;
-    Flag const rows[] = {
+    Flag rows[] = {
         {"log-level", "", 0, "LEVEL", "trace, debug, info (default), warning, error or off",
          into_choice(settings.level, log_levels)},
         {"log-format", "", 0, "FORMAT", "text, json, or auto: text on a terminal (default: auto)",
@@ -74,13 +74,13 @@ void add_log_flags(Flags& flags, log::Log::Settings& settings) {
          "at this size FILE becomes FILE.1, and FILE.1 becomes FILE.2; or none (default: 100Mi)",
          into_size_or_none(settings.max_size)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
 }
 
 void add_source_flags(Flags& flags, SourceOptions& source, ContainerVersion& version) {
     source.binary.own_path = "/usr/bin/fdbserver";
     source.binary.shared_directory = "/var/fdb/shared-binaries";
-    Flag const rows[] = {
+    Flag rows[] = {
         {"main-container-version", "", 0, "VERSION", "version of this container's own binary", into(version.given)},
         {"version-file", "", 0, "FILE", "the file that holds that version otherwise (default: /var/fdb/version)",
          into(version.file)},
@@ -99,7 +99,7 @@ void add_source_flags(Flags& flags, SourceOptions& source, ContainerVersion& ver
         {"server-count", "process-count", 0, "N", "how many processes, unless the configuration gives it (default: 1)",
          into(source.server_count, 0, 65535)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
 }
 
 Result<> resolve_container_version(SourceOptions& source, ContainerVersion const& version) {
@@ -122,7 +122,7 @@ Result<> resolve_container_version(SourceOptions& source, ContainerVersion const
 void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directory, std::string& name, Mode& mode) {
     ProgramPolicy& defaults = options.source.defaults;
     RestartPolicy& restart = defaults.backoff;
-    Flag const rows[] = {
+    Flag rows[] = {
         mode_flag(mode),
         {"input-dir", "", 0, "DIR", "directory of the configuration (default: .)", into(directory)},
         {"input-monitor-conf", "", 0, "NAME", "the configuration's name in it (default: config.json)", into(name)},
@@ -166,12 +166,12 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         {"control-group", "", 0, "GROUP", "its group, by name or number (default: the launcher's)",
          into_control_group(options)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
     add_log_flags(flags, options.log);
 }
 
 void add_check_flags(Flags& flags, CheckOptions& options, std::uint32_t& process_number) {
-    Flag const rows[] = {
+    Flag rows[] = {
         {"process-number", "", 0, "N", "check only this process (default: all)", into(process_number, 1, 65535)},
         {"strict", "", 0, "", "also check what depends on this machine: binary, users, limits",
          into_switch(options.is_strict)},
@@ -181,7 +181,7 @@ void add_check_flags(Flags& flags, CheckOptions& options, std::uint32_t& process
         {"merged", "", 0, "", "print the document merged with the files that it includes",
          into_switch(options.is_merged)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
 }
 
 }  // namespace triton::program

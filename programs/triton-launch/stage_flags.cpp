@@ -15,7 +15,7 @@ constexpr std::array<Choice<std::optional<config::IpFamily>>, 2> ip_families{
 
 void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode) {
     sidecar::StageOptions& options = command.options;
-    Flag const rows[] = {
+    Flag rows[] = {
         mode_flag(mode),
         {"input-dir", "", 0, "DIR", "where files and templates are (default: .)", into(options.input_directory)},
         {"output-dir", "", 0, "DIR", "where everything goes; created if missing (default: .)",
@@ -58,7 +58,7 @@ void add_stage_flags(Flags& flags, StageCommand& command, Mode& mode) {
         {"format", "", 0, "FORMAT", "text (default) or json: a summary with sizes and SHA-256",
          into_choice(options.as_json, stage_formats)},
     };
-    flags.insert(flags.end(), std::begin(rows), std::end(rows));
+    add(flags, rows);
     add_log_flags(flags, command.log);
 }
 
