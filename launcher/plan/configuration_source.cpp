@@ -44,6 +44,10 @@ std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.
 std::vector<std::string> inherited_environment(char const* const* environment,
                                                std::vector<config::EnvironmentVariable> const& exported) {
     std::vector<std::string> entries;
+    std::size_t size = exported.size();
+    for (char const* const* entry = environment; *entry; ++entry)
+        ++size;
+    entries.reserve(size);
     for (; *environment; ++environment) {
         std::string_view const name = name_of(*environment);
         bool const is_replaced =
@@ -191,7 +195,7 @@ public:
         : options_(options),
           configuration_(configuration),
           variables_(variables),
-          inherited_(std::make_shared<Entries const>(std::move(inherited))),
+          inherited_(std::move(inherited)),
           check_(check),
           draft_(draft),
           kind_(kind),
@@ -217,8 +221,8 @@ public:
 private:
     using Entries = std::vector<std::string>;  // NAME=value
     struct Environment {
-        std::shared_ptr<Entries const> fixed;                      // most programs share our environment
-        std::vector<std::shared_ptr<Entries const>> of_each = {};  // instead of it: for process 1, 2 and so on
+        process::SharedEnvironment fixed;                      // most programs share our environment
+        std::vector<process::SharedEnvironment> of_each = {};  // instead of it: for process 1, 2 and so on
         std::vector<process::CommandTemplate> numbered = {};
         std::optional<process::CommandTemplate> directory = {};  // when each process has its own
     };
@@ -227,14 +231,14 @@ private:
     void add(json::Where const& at, std::string reason);
     [[nodiscard]] Entries base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
-    std::shared_ptr<Entries const> entries_of(config::Program const& program, json::Where const& at,
-                                              Entries const& configured, ProcessNumber number, std::uint32_t count);
+    Entries entries_of(config::Program const& program, json::Where const& at, Entries const& configured,
+                       ProcessNumber number, std::uint32_t count);
     void add_entries_of_each(config::Program const& program, json::Where const& at, Entries const& configured,
                              std::uint32_t count, Environment& all);
     std::optional<process::CommandTemplate> directory(config::Program const& program, json::Where const& at,
                                                       std::uint32_t count);
     process::NumberedParts numbered_parts(Environment const& environment);
-    process::SharedEnvironment shared(std::vector<std::string> const& entries);
+    process::SharedEnvironment shared(process::SharedEnvironment const& environment);
     process::SharedAttributes shared(process::Attributes const& attributes);
     std::optional<std::string> path_of(config::Argument const& argument, json::Where const& at,
                                        ProcessNumber number = ProcessNumber{1}, std::uint32_t count = 1);
@@ -273,7 +277,7 @@ private:
     SourceOptions const& options_;
     config::ProcessConfiguration const& configuration_;
     config::Variables const& variables_;
-    std::shared_ptr<Entries const> inherited_;
+    process::SharedEnvironment inherited_;
     std::vector<process::SharedEnvironment> environments_;  // the one used last comes first
     std::vector<process::SharedAttributes> attributes_;     // likewise
     BinaryCheck check_;
@@ -333,7 +337,7 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     plan->policy.count = configuration_.run_servers ? count : 0;
     process::Attributes attributes;
     if (is_descriptor_limit_raised(options_)) attributes.limits.push_back(*options_.descriptor_limit);
-    plan->start = std::make_shared<process::StartPlan const>(binary, *inherited_, std::move(*command),
+    plan->start = std::make_shared<process::StartPlan const>(binary, inherited_, std::move(*command),
                                                              process::NumberedParts{}, std::move(attributes));
     decide_needs(*plan);
     return plan;
@@ -342,11 +346,11 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
 Planner::Entries Planner::base_environment(config::Program const& program) const {
     switch (program.environment_from) {
         case config::EnvironmentFrom::clean: return {};
-        case config::EnvironmentFrom::inherit: return *inherited_;
+        case config::EnvironmentFrom::inherit: return inherited_.entries();
         case config::EnvironmentFrom::listed: break;
     }
     Entries entries;
-    std::ranges::copy_if(*inherited_, std::back_inserter(entries), [&](std::string const& entry) {
+    std::ranges::copy_if(inherited_.entries(), std::back_inserter(entries), [&](std::string const& entry) {
         return std::ranges::find(program.environment_names, name_of(entry)) != program.environment_names.end();
     });
     return entries;
@@ -435,9 +439,8 @@ void add_terminal_type(config::Program const& program, std::vector<std::string>&
 }
 
 /// The environment of one process, without the variables that are made anew for each start.
-std::shared_ptr<Planner::Entries const> Planner::entries_of(config::Program const& program, json::Where const& at,
-                                                            Entries const& configured, ProcessNumber number,
-                                                            std::uint32_t count) {
+Planner::Entries Planner::entries_of(config::Program const& program, json::Where const& at, Entries const& configured,
+                                     ProcessNumber number, std::uint32_t count) {
     Entries entries = base_environment(program);
     add_files(program, at, number, count, entries);
     std::erase_if(entries, [&](std::string const& entry) {
@@ -446,7 +449,7 @@ std::shared_ptr<Planner::Entries const> Planner::entries_of(config::Program cons
     });
     if (program.tty) add_terminal_type(program, entries);
     entries.insert(entries.end(), configured.begin(), configured.end());
-    return std::make_shared<Entries const>(std::move(entries));
+    return entries;
 }
 
 /// Numbered files make one whole environment for each number. Only the first error is told; the others would repeat it.
@@ -461,7 +464,7 @@ void Planner::add_entries_of_each(config::Program const& program, json::Where co
     for (std::uint32_t number = 1; number <= count && rejected_.errors.size() == errors_before; ++number) {
         all.of_each.push_back(number == 1 ? all.fixed
                                           : entries_of(program, at, configured, ProcessNumber{number}, count));
-        for (std::string const& entry : *all.of_each.back())
+        for (std::string const& entry : all.of_each.back().entries())
             bytes_of_each_ += entry.size();
         if (bytes_of_each_ > most_environments_of_each)
             return add(file_at, "the environments of processes with files by number are larger than " +
@@ -482,17 +485,15 @@ std::optional<process::CommandTemplate> Planner::directory(config::Program const
 }
 
 process::NumberedParts Planner::numbered_parts(Environment const& environment) {
-    process::NumberedParts parts{.environment = environment.numbered, .directory = environment.directory};
-    for (auto const& entries : environment.of_each)
-        parts.environments.emplace_back(*entries);
-    return parts;
+    return {
+        .environment = environment.numbered, .environments = environment.of_each, .directory = environment.directory};
 }
 
 Planner::Environment Planner::environment(config::Program const& program, json::Where const& at, std::uint32_t count) {
     bool const is_ours = program.environment_from == config::EnvironmentFrom::inherit &&
                          program.environment_files.empty() && program.environment.empty() && !program.tty;
-    if (is_ours) return {inherited_, {}};
-    Environment all;
+    Environment all{.fixed = inherited_};
+    if (is_ours) return all;
     std::vector<std::pair<std::string, config::Argument>> fixed;
     std::vector<std::pair<std::string, config::Argument>> numbered;
     for (auto const& variable : program.environment)
@@ -510,8 +511,8 @@ Planner::Environment Planner::environment(config::Program const& program, json::
 }
 
 /// Returns a shared copy of the value, since most programs have the same one. `latest` is ordered by last use.
-template <class Shared, class Value>
-Shared kept_once(std::vector<Shared>& latest, Value const& value, Value const& (Shared::*value_of)() const) {
+template <class Shared, class Value, class Projection = std::identity>
+Shared kept_once(std::vector<Shared>& latest, Value const& value, Projection value_of = {}) {
     constexpr std::size_t most = 4;
     auto const known = std::ranges::find(latest, value, value_of);
     if (known != latest.end()) {
@@ -523,8 +524,8 @@ Shared kept_once(std::vector<Shared>& latest, Value const& value, Value const& (
     return latest.front();
 }
 
-process::SharedEnvironment Planner::shared(std::vector<std::string> const& entries) {
-    return kept_once(environments_, entries, &process::SharedEnvironment::entries);
+process::SharedEnvironment Planner::shared(process::SharedEnvironment const& environment) {
+    return kept_once(environments_, environment);
 }
 
 process::SharedAttributes Planner::shared(process::Attributes const& attributes) {
@@ -534,7 +535,7 @@ process::SharedAttributes Planner::shared(process::Attributes const& attributes)
 /// Whether a load with bounds has reached them, with one more program and its copy of the environment counted.
 bool Planner::is_too_much() {
     if (!bounds_) return false;
-    for (std::string const& entry : *inherited_)
+    for (std::string const& entry : inherited_.entries())
         copies_ += entry.size();
     if (copies_ > bounds_->copies || memory_.filters.size() + memory_.trials.size() > bounds_->preparations)
         rejected_.is_too_much = true;
@@ -596,12 +597,13 @@ void Planner::record(Findings& findings) {
 std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
                                   process::Attributes const& attributes) {
     Entries with_numbered;
-    if (!environment.numbered.empty()) with_numbered = *environment.fixed;
+    if (!environment.numbered.empty()) with_numbered = environment.fixed.entries();
     for (process::CommandTemplate const& entries : environment.numbered) {
         for (std::string& entry : entries.arguments(ProcessNumber{1}))
             with_numbered.push_back(std::move(entry));
     }
-    auto found = find_program(word, environment.numbered.empty() ? *environment.fixed : with_numbered, attributes);
+    auto found =
+        find_program(word, environment.numbered.empty() ? environment.fixed.entries() : with_numbered, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
     // A missing root directory is told where it is named; nothing can be found in it.
@@ -623,7 +625,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         if (is_known(draft_.problems, command_at.text())) return nullptr;
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
-        return std::make_shared<process::StartPlan const>(binary, shared(*environment.fixed), *whole,
+        return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), *whole,
                                                           numbered_parts(environment), shared(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
@@ -637,7 +639,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     config::ArgumentList const all_but_first[] = {{rest, command_at}, {program.arguments, arguments_at}};
     auto arguments = checked(config::substitute(all_but_first, variables_, count));
     if (!arguments) return nullptr;
-    return std::make_shared<process::StartPlan const>(std::move(binary), shared(*environment.fixed),
+    return std::make_shared<process::StartPlan const>(std::move(binary), shared(environment.fixed),
                                                       std::move(*arguments), numbered_parts(environment),
                                                       shared(attributes), word);
 }
@@ -649,10 +651,10 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
     attributes.listen_names.clear();
     attributes.watchdog_microseconds = 0;
     attributes.ready_target.reset();
-    auto const name_program = [&](std::shared_ptr<Entries const>& own) {
-        Entries entries = *own;
+    auto const name_program = [&](process::SharedEnvironment& own) {
+        Entries entries = own.entries();
         entries.push_back("TRITON_PROGRAM=" + program.name);
-        own = std::make_shared<Entries const>(std::move(entries));
+        own = std::move(entries);
     };
     name_program(environment.fixed);
     std::ranges::for_each(environment.of_each, name_program);
