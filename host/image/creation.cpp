@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <ctime>
 #include <functional>
+#include <string>
 #include <utility>
 
 #include <fcntl.h>
@@ -82,6 +84,17 @@ Result<> finish_output(Output& output) {
     return output.file.make_durable();
 }
 
+/// Two commands that write one name and version give both files their names one after the other. Otherwise the manifest
+/// of one could stand beside the content of the other.
+Result<content::KeyLock> lock_names(Workshop& shop, Output const& file, std::string const& base) {
+    constexpr auto patience = std::chrono::minutes(10);
+    struct stat status{};
+    if (::fstat(file.directory.get(), &status) < 0) return fail(errno, "look at the directory of " + file.path);
+    std::string const key =
+        "output " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino) + " " + base;
+    return shop.store.lock({key}, std::chrono::steady_clock::now() + patience, shop.settings.cancel);
+}
+
 struct Measured {
     std::uint64_t size = 0;
     std::string sha256;
@@ -127,6 +140,7 @@ Result<Created> write_files(Workshop& shop, Content const& content, NewManifest 
     if (!write_all(document.file.fd(), manifest.text() + "\n")) return fail(errno, "write " + document.path);
     TRY(finish_output(file));
     TRY(finish_output(document));
+    content::KeyLock const names = TRY(lock_names(shop, file, base));
     // The manifest comes last: whoever sees it also finds the file.
     TRY(file.file.put_in_place());
     TRY(document.file.put_in_place());

@@ -147,8 +147,9 @@ Outcome run_prepare(Options const& options) {
 
 void add_stop(CLI::App& app, Options& options) {
     add_words(app, options);
-    app.add_flag("-F", options.force, "Kills the VM at once.");
+    CLI::Option* const force = app.add_flag("-F", options.force, "Kills the VM at once.");
     app.add_option("-t", options.seconds, "Seconds until the VM is killed (60).")
+        ->excludes(force)
         ->check(CLI::Range(0, 86400))
         ->each([&options](std::string const&) { options.has_seconds = true; });
 }
@@ -175,7 +176,7 @@ std::span<Command const> life_commands() {
         {"reprovision", "", "VM [-f FILE]", "replaces the VM's content with another image", add_payload,
          run_reprovision},
         {"start", "boot", "VM...", "starts VMs", add_words, run_start},
-        {"stop", "halt", "[-F] [-t SECONDS] VM...", "stops VMs", add_stop, run_stop},
+        {"stop", "halt", "[-F | -t SECONDS] VM...", "stops VMs", add_stop, run_stop},
     });
     return rows;
 }

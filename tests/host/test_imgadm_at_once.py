@@ -1,5 +1,8 @@
 """Two or three imgadm at once on one thing: all of it is done or refused in clear words, and nothing is left behind."""
 
+import hashlib
+import json
+
 import pytest
 from image_place import Layout, area, fill, host, needs_root  # noqa: F401
 
@@ -113,3 +116,18 @@ def test_no_source_that_was_added_is_lost(host):
         done = at_once(host, *[("sources", "-d", url) for url in urls])
         assert [code for code, _ in done] == [0, 0, 0], done
         assert not set(urls) & set(host.run("sources").stdout.split())
+
+
+def test_images_of_one_name_are_written_as_pairs(host, area):
+    """Whose content stands there is of no importance; it is that of the manifest beside it."""
+    trees = [fill(area / f"tree-{i}", {"a": str(i) * (i + 1)}) for i in range(3)]
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"name": "made", "version": "1"}))
+    out = area / "out"
+    for _ in range(ROUNDS):
+        done = at_once(host, *[("create", tree, "-m", manifest, "-o", out) for tree in trees])
+        assert [code for code, _ in done] == [0, 0, 0], done
+        (said,) = json.loads((out / "made-1.imgmanifest").read_text())["files"]
+        assert said["sha256"] == hashlib.sha256((out / "made-1.tar").read_bytes()).hexdigest()
+        assert sorted(path.name for path in out.iterdir()) == ["made-1.imgmanifest", "made-1.tar"]
+    nothing_is_left(host)

@@ -206,6 +206,8 @@ def test_messages_and_exit_codes(vmadm, tiny):
         assert got[0] == code and got[1].startswith(expected), (words, got)
     code, text = vmadm.says("frobnicate")
     assert code == 2 and text.startswith('Invalid command: "frobnicate".\nUsage: vmadm')
+    code, text = vmadm.says("stop", "-F", "-t", "5", "msg")
+    assert code == 2 and "-F excludes -t" in text
     assert vmadm.ok("update", "msg", "-n", "alias=other", "ram=64").splitlines()[0] == 'alias: "msg" -> "other"'
     assert json.loads(vmadm.ok("get", "msg"))["alias"] == "msg"
     vmadm.ok("update", "msg", "indestructible_zoneroot=false")
