@@ -25,6 +25,8 @@ constexpr std::size_t longest_syslog = 8192;
 /// How many bytes of `text`, at most `limit`, form a piece that does not end inside of a UTF-8 sequence.
 std::size_t whole_characters(std::string_view text, std::size_t limit);
 
+class LineCursor;
+
 /// Renders captured lines. Pure: the time comes as a parameter.
 class LineFormat {
 public:
@@ -64,6 +66,8 @@ public:
     std::size_t append(std::string& out, std::string_view text, Piece const& piece) const;
 
 private:
+    std::size_t write(LineCursor& out, std::string_view text, Piece const& piece) const;
+
     enum class Kind : std::uint8_t { raw, prefix, json, syslog };
     Kind kind_ = Kind::raw;
     bool has_timestamp_ = false;
