@@ -1,6 +1,7 @@
 // Runs a program to its end, instruction by instruction, and writes where it has been, in the order of the first time.
 //   trace OUTPUT PROGRAM [ARGUMENT...]
 // A line of OUTPUT is an offset from the beginning of the program's file in memory, in hexadecimal, a multiple of 16.
+// For x86-64.
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,6 +37,7 @@ int main(int argc, char** argv) {
     }
     int status = 0;
     if (!output || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status)) return 1;
+    ptrace(PTRACE_SETOPTIONS, pid, NULL, (void*)(long)PTRACE_O_EXITKILL);  // whoever ends us ends the program
     unsigned long const base = base_of(pid, argv[2]);
     while (base && WIFSTOPPED(status)) {
         struct user_regs_struct registers;

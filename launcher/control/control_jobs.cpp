@@ -50,17 +50,17 @@ bool ListJob::open_next_program() {
     return true;
 }
 
-/// Where it is by now: almost always where it was, and a search for each line would be quadratic in the programs.
-std::optional<std::size_t> ListJob::find_open_program() const {
-    bool const is_there = index_ < context_.backend.program_count() && context_.backend.program(index_).name == name_;
-    return is_there ? std::optional(index_) : context_.backend.find_program(name_);
-}
-
 /// Writes one process, or the head or the end of a program. Returns false when there is nothing left.
 bool ListJob::write_next() {
     if (!is_open_) return open_next_program();
-    auto const at = find_open_program();
-    ProgramStatus const program = at ? context_.backend.program(*at) : ProgramStatus{};
+    // The program is almost always where it was. A search for each line would be quadratic in the programs.
+    std::optional<std::size_t> at = index_;
+    ProgramStatus program =
+        index_ < context_.backend.program_count() ? context_.backend.program(index_) : ProgramStatus{};
+    if (program.name != name_) {
+        at = context_.backend.find_program(name_);
+        program = at ? context_.backend.program(*at) : ProgramStatus{};
+    }
     std::uint32_t const last = program.processes;
     if (process_ && next_ < *process_) next_ = *process_;
     if (next_ > (process_ ? std::min(last, *process_) : last)) {

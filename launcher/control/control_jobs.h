@@ -52,7 +52,6 @@ public:
 private:
     bool write_next();
     bool open_next_program();
-    [[nodiscard]] std::optional<std::size_t> find_open_program() const;
 
     ControlContext& context_;
     std::optional<std::string> program_;    // nullopt: all

@@ -8,8 +8,8 @@
 
 namespace triton::launcher {
 
-/// Where a line is written: into room that is large enough for all of it. With std::string's own append, which is not
-/// inlined, formatting takes half as long again.
+/// Where a line is written: into room that is large enough for all of it. std::string's own append is not inlined, and
+/// took a quarter of our time with captured JSON.
 class LineCursor {
 public:
     explicit LineCursor(char* begin) : begin_(begin), at_(begin) {}

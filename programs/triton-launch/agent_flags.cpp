@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdlib>
-#include <iterator>
 #include <utility>
 
 #include <unistd.h>

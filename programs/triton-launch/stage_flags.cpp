@@ -1,7 +1,6 @@
 #include "programs/triton-launch/stage_flags.h"
 
 #include <array>
-#include <iterator>
 
 namespace triton::program {
 
