@@ -7,8 +7,7 @@ option(TRITON_ASSERTIONS "Keep assert() in optimised builds" OFF)
 option(TRITON_FUZZ "Build the libFuzzer targets (clang only)" OFF)
 
 add_compile_options(-Wall -Wextra -Wpedantic -Werror -Wno-language-extension-token -Wno-gnu-statement-expression
-                    -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion
-                    -ffunction-sections -fdata-sections)
+                    -Wshadow -Wnon-virtual-dtor -Wconversion -Wno-sign-conversion)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # -Wpedantic objects to statement expressions even behind __extension__; -Wrestrict is wrong about std::string (GCC
   # bug 105329)
@@ -39,6 +38,7 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # On all cores, and without a note that it was not. What GCC 12 says of std::string's own memcpy is wrong (bug 105329).
     # Functions keep sections of their own, so that the linker drops what link-time optimisation has made superfluous.
+    add_compile_options(-ffunction-sections -fdata-sections)
     add_link_options(-flto=auto -ffunction-sections -fdata-sections -Wno-stringop-overflow)
   endif()
 endif()
