@@ -168,6 +168,7 @@ def test_start_and_restart_end_when_what_they_wait_for_is_held(chain):
     refused = {"error": "org.tritonlaunch.Launcher.Refused",
                "parameters": {"reason": "waits for what is held or has failed: db", "details": []}}
     assert client.call("Restart", {"program": "api", "wait": True}) == refused
+    chain.launcher.wait_for_event("control-command", command="restart api")  # else taken for the next one below
     assert client.call("Restart", {"program": "web", "process": 2, "wait": True}) == refused
     client.close()
     assert states(chain) == {"db": "held", "api": "waiting", "web": "up", "free": "up"}
