@@ -103,6 +103,8 @@ complete -c triton-launch -n '__triton_launch_ctl_is signal; and __triton_launch
 complete -c triton-launch -n '__triton_launch_ctl_is signal; and not __triton_launch_ctl_has 1' \
     -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is upgrade' -F
+complete -c triton-launch -n '__triton_launch_ctl_is help; and __triton_launch_ctl_has 1' \
+    -a '(__triton_launch_ctl_commands)'
 complete -c triton-launch -n '__triton_launch_ctl_is stage; and __triton_launch_ctl_has 1' \
     -a 'files binaries libraries monitor-conf'
 complete -c triton-launch -n '__triton_launch_ctl_is status top' -l all -d 'Include the launcher\'s own programs'

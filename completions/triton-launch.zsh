@@ -196,6 +196,7 @@ _triton_launch_ctl() {
         further=('--interval=[time between two refreshes]:duration' '--all[include the launcher'\''s own programs]')
         ;;
     upgrade) further=('2:new launcher:_files') ;;
+    help) further=('2:command:_triton_launch_ctl_commands') ;;
     stage) further=('2:kind:(files binaries libraries monitor-conf)') ;;
     esac
     _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
@@ -215,7 +216,7 @@ _triton_launch_ctl() {
         upgrade\:"replace the launcher while it runs"
         stage\:"copy again what the command line says"
         version\:"print the version of the running launcher"
-        help\:"print the commands and options"))'
+        help\:"print the commands and options, or those of one command"))'
 }
 
 # The commands, and what each does: the binary knows them.

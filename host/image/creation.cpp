@@ -92,7 +92,7 @@ Result<content::KeyLock> lock_names(Workshop& shop, Output const& file, std::str
     if (::fstat(file.directory.get(), &status) < 0) return fail(errno, "look at the directory of " + file.path);
     std::string const key =
         "output " + std::to_string(status.st_dev) + " " + std::to_string(status.st_ino) + " " + base;
-    return shop.store.lock({key}, std::chrono::steady_clock::now() + patience, shop.settings.cancel);
+    return shop.lock({key}, patience);
 }
 
 struct Measured {

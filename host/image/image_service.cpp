@@ -354,8 +354,7 @@ std::vector<Source> const& ImageService::sources() const {
 
 Result<> ImageService::change_sources(SourceChange const& change) {
     Workshop& shop = implementation_->shop();
-    content::KeyLock const alone =
-        TRY(shop.store.lock({"sources"}, std::chrono::steady_clock::now() + sources_patience, shop.settings.cancel));
+    content::KeyLock const alone = TRY(shop.lock({"sources"}, sources_patience));
     Configuration changed = TRY(read_sources(shop.site));
     changed.sources = TRY(change(std::move(changed.sources)));
     TRY(write_sources(shop.site, changed));

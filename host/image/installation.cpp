@@ -23,8 +23,6 @@ constexpr auto lease_time = std::chrono::hours(24);
 constexpr auto lock_patience = std::chrono::hours(6);
 constexpr auto least_between_reports = std::chrono::milliseconds(100);
 
-TimePoint lock_deadline() { return std::chrono::steady_clock::now() + lock_patience; }
-
 std::string title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
 
 /// Reports progress as one figure for the whole image, from any thread.
@@ -307,7 +305,7 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
         [&meter](role::Unpacking const& progress) { meter.unpacked(progress.read); }));
     std::string const chain = unpacked.diff_id.text();
     TRY(intent.add(chain));
-    content::KeyLock const lock = TRY(shop.store.lock({chain_key(chain)}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
     if (!TRY(LayerTrees(*shop.pool).has(chain))) TRY(builder.finish(chain));
     plan.layers = {{blob.digest.text(), chain}};
     plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
@@ -333,12 +331,11 @@ Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& pl
 }
 
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
-    content::KeyLock const alone =
-        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
     auto const work = [&]() -> Result<> {
-        content::KeyLock const trees = TRY(shop.store.lock(chain_keys(plan), lock_deadline(), shop.settings.cancel));
+        content::KeyLock const trees = TRY(shop.lock(chain_keys(plan), lock_patience));
         std::size_t const present = TRY(LayerTrees(*shop.pool).present(plan.layers));
         TRY(bring_and_unpack(shop, origin, plan, intent.id(), present));
         shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
@@ -351,8 +348,7 @@ Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, Im
 
 Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
                                  ImportOptions const& options) {
-    content::KeyLock const alone =
-        TRY(shop.store.lock({image_key(plan.image.uuid())}, lock_deadline(), shop.settings.cancel));
+    content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
     auto const work = [&]() -> Result<> {

@@ -12,11 +12,10 @@ namespace {
 
 constexpr auto lock_patience = std::chrono::hours(1);
 
-TimePoint lock_deadline() { return std::chrono::steady_clock::now() + lock_patience; }
-
 /// Returns an empty ingest: copying from this host is never resumed.
 Result<content::Ingest> empty_ingest(Workshop& shop, std::string_view key) {
-    auto ingest = TRY(shop.store.begin_ingest(key, lock_deadline(), shop.settings.cancel));
+    TimePoint const deadline = std::chrono::steady_clock::now() + lock_patience;
+    auto ingest = TRY(shop.store.begin_ingest(key, deadline, shop.settings.cancel));
     TRY(ingest.restart());
     return ingest;
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "host/image/reference.h"
+#include "lib/base/joined.h"
 #include "lib/json/table.h"
 #include "lib/json/text.h"
 #include "lib/json/values.h"
@@ -257,12 +258,7 @@ Result<OciManifest> check_manifest(Document&& document, std::string_view what) {
     return manifest;
 }
 
-std::string joined(std::vector<std::string> const& words) {
-    std::string text;
-    for (std::string const& word : words)
-        text += (text.empty() ? "" : ", ") + word;
-    return text.empty() ? "none" : text;
-}
+std::string listed(std::vector<std::string> const& words) { return words.empty() ? "none" : joined(words, ", "); }
 
 }  // namespace
 
@@ -312,7 +308,7 @@ Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted
     }
     if (auto const best = select_platform(offered, wanted)) return *candidates[*best];
     return fail(ErrorKind::not_found,
-                std::string(what) + " has no image for " + wanted.text() + "; it has: " + joined(texts));
+                std::string(what) + " has no image for " + wanted.text() + "; it has: " + listed(texts));
 }
 
 Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what) {
@@ -324,7 +320,7 @@ Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::
     if (tag.empty() && index.manifests.size() == 1) return index.manifests.front();
     std::string const which =
         tag.empty() ? " has several images; name one of its tags: " : " has no tag " + json::shown(tag) + "; it has: ";
-    return fail(ErrorKind::not_found, std::string(what) + which + joined(tags));
+    return fail(ErrorKind::not_found, std::string(what) + which + listed(tags));
 }
 
 std::vector<std::string> accepted_media_types() {

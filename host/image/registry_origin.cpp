@@ -112,13 +112,6 @@ private:
     content::Fetcher fetcher_;
 };
 
-/// Returns "registry.example:5000" for "https://registry.example:5000/x".
-std::string_view host_of(std::string_view url) {
-    std::size_t const scheme = url.find("://");
-    std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
-    return rest.substr(0, rest.find('/'));
-}
-
 Source const* source_of(Configuration const& configuration, RegistryReference const& reference) {
     auto const found = std::ranges::find_if(configuration.sources, [&](Source const& source) {
         return source.type == SourceType::registry &&

@@ -6,19 +6,13 @@
 
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
+#include "lib/base/joined.h"
 
 namespace triton::image {
 
 namespace {
 
 constexpr auto lock_patience = std::chrono::hours(1);
-
-std::string joined(std::vector<std::string> const& words) {
-    std::string text;
-    for (std::string const& word : words)
-        text += (text.empty() ? "" : ", ") + word;
-    return text;
-}
 
 /// Why an image must stay, if it must.
 Result<std::optional<Error>> reason_to_stay(Workshop& shop, Image const& image) {
@@ -30,7 +24,7 @@ Result<std::optional<Error>> reason_to_stay(Workshop& shop, Image const& image) 
     for (Uuid const& child : TRY(shop.catalog.children(image.uuid())))
         dependents.push_back("image " + child.text());
     if (!dependents.empty())
-        return fail(ErrorKind::busy, what + " has dependent clones: " + joined(dependents)).error();
+        return fail(ErrorKind::busy, what + " has dependent clones: " + joined(dependents, ", ")).error();
     return std::optional<Error>();
 }
 
@@ -61,7 +55,7 @@ Result<std::vector<std::string>> stray_trees(Workshop& shop) {
 }
 
 Result<content::KeyLock> lock_image(Workshop& shop, Uuid const& uuid) {
-    return shop.store.lock({image_key(uuid)}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel);
+    return shop.lock({image_key(uuid)}, lock_patience);
 }
 
 /// Removes an image that is locked and may go, and commits the transaction in which that was found.

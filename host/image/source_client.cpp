@@ -36,11 +36,6 @@ constexpr std::size_t most_images = 100'000;  // of one source: its operator con
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 
-std::string_view host_of(std::string_view url) {
-    std::string_view const rest = url.substr(std::min(url.find("://") + 3, url.size()));
-    return rest.substr(0, rest.find('/'));
-}
-
 Result<content::Access> access_of(Source const& source) {
     content::Access access;
     std::string const host(host_of(source.url));

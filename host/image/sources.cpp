@@ -40,12 +40,6 @@ std::unexpected<Error> bad_url(std::string_view url, std::string why) {
     return fail("source " + json::quoted(url, 120) + ": " + std::move(why));
 }
 
-/// The text between "://" and the next slash.
-std::string_view host_of(std::string_view url) {
-    std::string_view const rest = url.substr(url.find("://") + 3);
-    return rest.substr(0, rest.find('/'));
-}
-
 Result<> check_url(SourceType type, std::string_view url, bool is_insecure) {
     if (!is_url_text(url)) return bad_url(url, "it is not a URL");
     if (url.starts_with('/')) {
@@ -211,6 +205,12 @@ Result<Source> make_source(SourceType type, std::string_view url, bool is_insecu
     std::string text = without_slash(url);
     TRY(check_url(type, text, is_insecure));
     return Source{.type = type, .url = std::move(text), .is_insecure = is_insecure};
+}
+
+std::string_view host_of(std::string_view url) {
+    std::size_t const scheme = url.find("://");
+    std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
+    return rest.substr(0, rest.find('/'));
 }
 
 Result<SourceType> parse_source_type(std::string_view name) {

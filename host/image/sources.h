@@ -65,6 +65,9 @@ std::string source_json(Source const& source);
 /// another machine without `is_insecure`; a user name or password in it.
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure);
 
+/// Returns "registry.example:5000" for "https://registry.example:5000/x".
+std::string_view host_of(std::string_view url);
+
 /// Reads "imgapi", "directory" or "registry"; "docker" is an old name for the last. Errors: `invalid`.
 Result<SourceType> parse_source_type(std::string_view name);
 

@@ -1,6 +1,10 @@
 #pragma once
 
+#include <chrono>
 #include <memory>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "host/content/fetcher.h"
 #include "host/content/store.h"
@@ -29,6 +33,11 @@ struct Workshop {
 
     /// For roles that are started.
     [[nodiscard]] content::JobSettings jobs() const { return {.role = {}, .cancel = settings.cancel}; }
+
+    /// Takes the locks of keys of the content store. Errors: of content::Store::lock().
+    Result<content::KeyLock> lock(std::vector<std::string> keys, Duration patience) {
+        return store.lock(std::move(keys), std::chrono::steady_clock::now() + patience, settings.cancel);
+    }
 
     /// Errors: `refused`: "cancelled" when the user wants to stop.
     Result<> check_cancelled() const;

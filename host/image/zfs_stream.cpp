@@ -102,15 +102,13 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
 Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options) {
     // The stream is the only layer. Its diffID is not known, so its tree is named after the stream.
     std::string const chain = blob.digest.text();
-    content::KeyLock const alone = TRY(shop.store.lock(
-        {image_key(plan.image.uuid())}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+    content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     ImageFile const& file = plan.image.manifest.files.front();
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {&chain, 1}));
     TreeBuilder const builder(*shop.pool, intent.id(), shop.jobs());
     auto const work = [&]() -> Result<> {
-        content::KeyLock const lock = TRY(shop.store.lock(
-            {chain_key(chain)}, std::chrono::steady_clock::now() + lock_patience, shop.settings.cancel));
+        content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
         LayerTrees trees(*shop.pool);
         if (!TRY(trees.has(chain))) {
             TRY(trees.destroy_unfinished(intent.id()));

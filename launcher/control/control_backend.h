@@ -297,6 +297,8 @@ public:
     // Whether somebody may command: see PeerRights.
     /// Of processes that were started and not reaped.
     [[nodiscard]] virtual ProcessOwner owner_of(pid_t pid) const = 0;
+    /// Whether owner_of() can return more than `nobody` and `program`.
+    [[nodiscard]] virtual bool has_strangers() const = 0;
     /// Whether any program has a sandbox (ProcessOwner::sandboxed).
     [[nodiscard]] virtual bool has_sandboxes() const = 0;
 

@@ -388,13 +388,29 @@ std::string listed(json::Array const& names) {
     return all;
 }
 
-bool is_to_run(json::Object const& program) { return number_of(program, "wanted").value_or(1) > 0; }
+template <typename Is>
+bool has_process(json::Object const& program, Is is_meant) {
+    return std::ranges::any_of(list_of(program, "processes"), [&](json::Node const& node) {
+        auto const* const process = node.get<json::Object>();
+        return process && is_meant(*process);
+    });
+}
 
 bool runs(json::Object const& program) {
-    return std::ranges::any_of(list_of(program, "processes"), [](json::Node const& node) {
-        auto const* const process = node.get<json::Object>();
-        return process && number_of(*process, "pid");
-    });
+    return has_process(program, [](json::Object const& process) { return number_of(process, "pid").has_value(); });
+}
+
+bool is_held(json::Object const& program) {
+    return has_process(program, [](json::Object const& process) { return text_of(process, "state") == "held"; });
+}
+
+/// A schedule that waits for its time is not stopped; a run in between is asked for by name.
+bool waits_for_its_time(json::Object const& program) {
+    return text_of(program, "kind") == "scheduled" && !runs(program) && !is_held(program);
+}
+
+bool is_to_run(json::Object const& program) {
+    return number_of(program, "wanted").value_or(1) > 0 && !waits_for_its_time(program);
 }
 
 }  // namespace
@@ -723,7 +739,7 @@ Result<> Ctl::names() {
 Result<> Ctl::start() { return command("Start"); }
 Result<> Ctl::stop() { return command("Stop"); }
 Result<> Ctl::restart() { return command("Restart"); }
-Result<> Ctl::help() { return print(ctl_help()); }
+Result<> Ctl::help() { return print(ctl_help(options_.wants_help ? options_.command : nullptr)); }
 
 /// Prints one command and its help a line, with a tab between them: for shell completion, which needs no launcher.
 Result<> Ctl::commands() {
@@ -761,7 +777,8 @@ std::span<CtlCommand const> ctl_commands() {
         {"version", nothing, "", "version", "print the version of the running launcher", &Ctl::version},
         {"__names", nothing, " all ", "", "", &Ctl::names},  // for shell completion
         {"__commands", nothing, "", "", "", &Ctl::commands},
-        {"help", nothing, "", "help", "print the commands and options", &Ctl::help},
+        {"help", maybe_command, "", "help [COMMAND]", "print the commands and options, or those of one command",
+         &Ctl::help},
     }};
     return commands;
 }

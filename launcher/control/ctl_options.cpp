@@ -228,6 +228,17 @@ Result<Words> split(std::span<char const* const> arguments, CtlOptions& options)
     return words;
 }
 
+Result<CtlCommand const*> find_command(std::string_view name) {
+    std::span<CtlCommand const> const commands = ctl_commands();
+    auto const row = std::ranges::find(commands, name, &CtlCommand::name);
+    if (row == commands.end()) return fail("unknown command " + json::shown(name) + did_you_mean(name, commands));
+    return &*row;
+}
+
+bool is_of(OptionRow const& option, CtlCommand const& command) {
+    return is_everywhere(option) || command.options.contains(" " + std::string(option.name) + " ");
+}
+
 Result<> take_words(CtlCommand const& row, std::span<std::string_view const> words, CtlOptions& options) {
     std::string const usage = "; usage: triton-launch ctl " + std::string(row.usage);
     auto const missing = [&usage](std::string_view what) { return fail(std::string(what) + " is missing" + usage); };
@@ -242,6 +253,12 @@ Result<> take_words(CtlCommand const& row, std::span<std::string_view const> wor
             if (words.empty()) return {};
             if (words.size() > 1) return fail("one kind at a time, or none for all of them" + usage);
             return set_kind(options, words.front());
+        case CtlTakes::maybe_command:
+            if (words.empty()) return {};
+            if (words.size() > 1) return fail("one command at a time, or none for all of them" + usage);
+            options.command = TRY(find_command(words.front()));
+            options.wants_help = true;
+            return {};
         case CtlTakes::one_target: most = 1; [[fallthrough]];
         case CtlTakes::targets:
             if (words.empty()) return missing("the name of a program");
@@ -273,18 +290,14 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     CtlOptions options;
     options.socket = std::move(socket);
     Words const words = TRY(split({argv, static_cast<std::size_t>(argc)}, options));
-    if (options.wants_help) return options;
-    if (words.plain.empty()) return fail("the command is missing; triton-launch ctl --help lists the commands");
-    std::span<CtlCommand const> const commands = ctl_commands();
-    auto const row = std::ranges::find(commands, words.plain.front(), &CtlCommand::name);
-    if (row == commands.end()) {
-        return fail("unknown command " + json::shown(words.plain.front()) +
-                    did_you_mean(words.plain.front(), commands));
+    if (words.plain.empty()) {
+        if (options.wants_help) return options;
+        return fail("the command is missing; triton-launch ctl --help lists the commands");
     }
-    options.command = &*row;
+    CtlCommand const* const row = options.command = TRY(find_command(words.plain.front()));
+    if (options.wants_help) return options;
     for (OptionRow const* const used : words.used) {
-        std::string const word = " " + std::string(used->name) + " ";
-        if (!is_everywhere(*used) && !row->options.contains(word))
+        if (!is_of(*used, *row))
             return fail("--" + std::string(used->name) + " cannot be used with " + std::string(row->name));
     }
     if (options.is_forced && options.stops_dependents)
@@ -296,19 +309,29 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
     return options;
 }
 
-std::string ctl_help() {
-    std::string text = "usage: triton-launch ctl [OPTIONS] COMMAND ...\n\nTalks to a running launcher.\n\nCommands:\n";
+std::string ctl_help(CtlCommand const* about) {
+    if (about != nullptr && (about->usage.empty() || about->name == "help")) about = nullptr;
+    std::string text = "usage: triton-launch ctl [OPTIONS] ";
     auto const line = [&text](std::string left, std::string_view right) {
         left.resize(std::max<std::size_t>(left.size() + 2, 44), ' ');
         text.append("  ").append(left).append(right).append("\n");
     };
-    for (CtlCommand const& row : ctl_commands()) {
-        if (!row.usage.empty()) line(std::string(row.usage), row.help);
+    if (about != nullptr) {
+        text.append(about->usage).append("\n\n").append(about->help).append("\n");
+    } else {
+        text += "COMMAND ...\n\nTalks to a running launcher.\n\nCommands:\n";
+        for (CtlCommand const& row : ctl_commands()) {
+            if (!row.usage.empty()) line(std::string(row.usage), row.help);
+        }
     }
-    text +=
-        "\nNAME is a program, NAME:N its process number N, - the program of a configuration without "
-        "names.\n\nOptions:\n";
+    if (about == nullptr || about->usage.contains("NAME")) {
+        text +=
+            "\nNAME is a program, NAME:N its process number N, @GROUP the programs of a group, - the program of a "
+            "configuration without names.\n";
+    }
+    text += "\nOptions:\n";
     for (OptionRow const& row : option_rows) {
+        if (about != nullptr && !is_of(row, *about)) continue;
         std::string left = row.letter != 0 ? std::string("-") + row.letter + ", " : "    ";
         left.append("--").append(row.name);
         if (!row.value.empty()) left.append(" ").append(row.value);

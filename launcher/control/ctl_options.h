@@ -22,7 +22,8 @@ enum class CtlTakes : std::uint8_t {
     targets,
     signal_and_targets,
     path,
-    maybe_kind
+    maybe_kind,
+    maybe_command
 };
 
 /// Everything about a command of `ctl`.
@@ -49,7 +50,7 @@ struct CtlTarget {
 
 /// A parsed command line of `ctl`.
 struct CtlOptions {
-    CtlCommand const* command = nullptr;  ///< null with wants_help
+    CtlCommand const* command = nullptr;  ///< with wants_help: what it is about, null: everything
     std::string socket;
     bool wants_help = false;
     bool is_json = false;
@@ -75,8 +76,8 @@ struct CtlOptions {
 /// Errors: one line, for which the caller exits with 2.
 Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string socket);
 
-/// All of --help.
-std::string ctl_help();
+/// The text of --help. `about`: a command; null: all of them.
+std::string ctl_help(CtlCommand const* about);
 
 /// As typed: "web:2".
 std::string target_text(CtlTarget const& target);

@@ -44,6 +44,7 @@ std::expected<ControlRole, std::string> PeerRights::role_of(varlink::Peer const&
 
 /// Walks from the process up through its parents, to the first that we have started or that does not descend from us.
 std::optional<std::string> PeerRights::why_not_its_family(pid_t pid, ProcessRights rights, bool is_by_uid) const {
+    if (!backend_.has_strangers()) return std::nullopt;  // saves reading about each ancestor
     for (int i = 0; i < most_ancestors; ++i) {
         switch (backend_.owner_of(pid)) {
             case ProcessOwner::agent: return "it belongs to the agent";
@@ -71,10 +72,11 @@ std::optional<std::string> PeerRights::why_not_its_family(pid_t pid, ProcessRigh
 /// A process with our uid and fewer rights than ours has been confined by somebody. It would get our rights by
 /// commanding us.
 bool PeerRights::has_our_rights(ProcessRights const& rights) const {
-    auto const own = read_rights(own_, proc_);
-    if (!own) return false;
-    bool const is_filtered = rights.filters > own->filters || (rights.no_new_privileges && !own->no_new_privileges);
-    return !is_filtered && (own->capabilities & ~rights.capabilities) == 0;
+    if (!own_rights_) own_rights_ = read_rights(own_, proc_);
+    if (!own_rights_) return false;
+    bool const is_filtered =
+        rights.filters > own_rights_->filters || (rights.no_new_privileges && !own_rights_->no_new_privileges);
+    return !is_filtered && (own_rights_->capabilities & ~rights.capabilities) == 0;
 }
 
 }  // namespace triton::launcher

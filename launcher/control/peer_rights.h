@@ -35,7 +35,8 @@ public:
         : backend_(backend), proc_(std::move(proc)), own_(own) {}
 
     /// What it may do, or why it is refused. `is_by_uid`: only its uid lets it in. Reads some files of /proc:
-    /// its own and those of its ancestors, of which a hostile process can make many: at most 32 count.
+    /// its own and, where somebody may be refused, those of its ancestors, of which a hostile process can make many:
+    /// at most 32 count.
     [[nodiscard]] std::expected<ControlRole, std::string> role_of(varlink::Peer const& peer, bool is_by_uid) const;
 
 private:
@@ -45,6 +46,7 @@ private:
     ControlBackend const& backend_;
     std::string proc_;
     pid_t own_;
+    mutable std::optional<ProcessRights> own_rights_;  ///< read once: we never change them
 };
 
 }  // namespace triton::launcher

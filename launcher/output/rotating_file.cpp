@@ -38,12 +38,12 @@ Result<> RotatingFile::open() {
     // O_NONBLOCK: opening a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
     UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, settings_.mode.value_or(0644));
     int const err = errno;
-    if (!fd) return fail(err, "open " + settings_.path);
+    if (!fd && err != ENXIO) return fail(err, "open " + settings_.path);
     struct stat status;
-    if (::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
-    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) {
+    if (fd && ::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
+    if (!fd || (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))) {
         std::string reason = "it is not a regular file";
-        if (S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to the launcher's standard output";
+        if (!fd || S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to the launcher's standard output";
         return fail(ErrorKind::invalid, "log to " + settings_.path, std::move(reason));
     }
     // Another name may belong to somebody else, who would find our lines and our mode there.

@@ -469,16 +469,24 @@ std::optional<ProcessId> ControlPort::process_of(pid_t pid) const {
     return process_of_helper(found->key);
 }
 
-/// Judges a process by the latest configuration, even if it was started under an earlier one: only the latest can be
-/// read.
-ProcessOwner ControlPort::owner_of(pid_t pid) const {
-    auto const id = process_of(pid);
-    if (!id) return ProcessOwner::nobody;
-    ProgramTable::Entry const& program = rooms_.table[id->program];
+/// Judges a program by the latest configuration, even if a process of it was started under an earlier one: only the
+/// latest can be read.
+ProcessOwner ControlPort::owner_of(ProgramTable::Entry const& program) const {
     if (!program.plan) return ProcessOwner::sandboxed;  // nobody knows
     if (program.plan == rooms_.agent.plan()) return ProcessOwner::agent;
     if (has_sandbox(program.plan->settings)) return ProcessOwner::sandboxed;
     return program.plan->settings.user ? ProcessOwner::other_user : ProcessOwner::program;
+}
+
+ProcessOwner ControlPort::owner_of(pid_t pid) const {
+    auto const id = process_of(pid);
+    return id ? owner_of(rooms_.table[id->program]) : ProcessOwner::nobody;
+}
+
+bool ControlPort::has_strangers() const {
+    return std::ranges::any_of(rooms_.table.entries(), [this](ProgramTable::Entry const& program) {
+        return owner_of(program) != ProcessOwner::program;
+    });
 }
 
 bool ControlPort::has_sandboxes() const {

@@ -59,6 +59,7 @@ public:
 
 private:
     [[nodiscard]] std::optional<ProcessId> process_of(pid_t pid) const;
+    [[nodiscard]] ProcessOwner owner_of(ProgramTable::Entry const& program) const;
     [[nodiscard]] ProcessId selected(ProcessSelection const& which) const {
         return {rooms_.table.shown()[which.program], ProcessNumber{which.number.value_or(1)}};
     }
@@ -96,6 +97,7 @@ private:
     }
     void command_given(std::string_view command, varlink::Peer const& peer) override;
     [[nodiscard]] ProcessOwner owner_of(pid_t pid) const override;
+    [[nodiscard]] bool has_strangers() const override;
     [[nodiscard]] bool has_sandboxes() const override;
     void control_failed(std::string_view reason) override;
 

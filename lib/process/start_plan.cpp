@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/joined.h"
 #include "lib/files/confined_path.h"
 
 namespace triton::process {
@@ -20,13 +21,6 @@ namespace {
 /// Whether an entry NAME=value has this name.
 bool is_named(std::string_view entry, std::string_view name) {
     return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
-}
-
-std::string joined(std::vector<std::string> const& names) {
-    std::string text;
-    for (std::string const& name : names)
-        text.append(text.empty() ? "" : ":").append(name);
-    return text;
 }
 
 constexpr std::string_view default_path = "/usr/local/bin:/usr/bin:/bin";
@@ -163,7 +157,7 @@ SharedEnvironment completed(SharedEnvironment environment, Attributes const& att
     if (!attributes.listen_names.empty()) {
         replace("LISTEN_PID", "");  // set for each child
         replace("LISTEN_FDS", std::to_string(attributes.listen_names.size()));
-        replace("LISTEN_FDNAMES", joined(attributes.listen_names));
+        replace("LISTEN_FDNAMES", joined(attributes.listen_names, ":"));
     }
     if (attributes.watchdog_microseconds > 0) {
         replace("WATCHDOG_PID", "");  // set for each child

@@ -5,6 +5,7 @@
 #include <openssl/evp.h>
 
 #include "lib/base/digits.h"
+#include "lib/base/joined.h"
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "sidecar/control/control_reply.h"
@@ -79,13 +80,6 @@ std::string shown_configuration(std::string_view text) {
     return shown.append(" (sha256 ").append(sha256_of(text)).append(")");
 }
 
-std::string joined(std::vector<std::string> const& texts) {
-    std::string all;
-    for (std::string const& text : texts)
-        all.append(all.empty() ? "" : "; ").append(text);
-    return all;
-}
-
 }  // namespace
 
 Reporter::Reporter(ReporterSettings settings, Now now)
@@ -143,7 +137,7 @@ void Reporter::on(heard::Configuration const& configuration) {
     if (is_load && !is_first_load_) tell_load();  // each load separately, though several may come before the next write
     bool const is_rejected_again = configuration.rejected_at && configuration.rejected_at != rejected_at_;
     if ((is_rejected_again || configuration.rejection != rejection_) && !configuration.rejection.empty())
-        events_.observe(true, "ConfigurationRejected", "rejected: " + joined(configuration.rejection), now_);
+        events_.observe(true, "ConfigurationRejected", "rejected: " + joined(configuration.rejection, "; "), now_);
     rejection_ = configuration.rejection;
     rejected_at_ = configuration.rejected_at;
 }

@@ -307,7 +307,7 @@ def test_of_a_group_those_are_meant_that_can_be(as_pid1):
     """One that is to have no process keeps nobody from its start, and one that does not run from its signal."""
     group = {"steps": STAY, "groups": ["all-of-it"]}
     controlled = Controlled(as_pid1, {"off": {**group, "count": 0}, "idle": {**group, "autoStart": False},
-                                      "web": group})
+                                      "web": group, "nightly": {**group, "schedule": {"every": "1h"}}})
     controlled.launcher.wait_up(tag="web")
     for group_name in ("@all-of-it", "all"):
         controlled.ctl("signal", "USR1", group_name)
@@ -316,10 +316,13 @@ def test_of_a_group_those_are_meant_that_can_be(as_pid1):
     pid = controlled.pid("web")
     controlled.ctl("restart", "@all-of-it")
     assert controlled.pid("web") != pid and controlled.process("idle")["state"] == "up"
+    controlled.ctl("start", "all")
+    assert controlled.process("nightly")["starts"] == 0  # nobody asks for a backup when the servers are to run
     controlled.ctl("stop", "all")
     assert controlled.ctl("signal", "USR1", "all", expect=1).startswith("triton-launch ctl: no process of ")
+    assert controlled.process("nightly")["state"] == "held"
     controlled.ctl("start", "all")
-    assert controlled.process("web")["state"] == "up"
+    assert controlled.process("web")["state"] == "up" and controlled.process("nightly")["state"] == "up"
     assert controlled.ctl("restart", "off", "web", expect=1) == \
         "triton-launch ctl: off: off has no process: its count is 0\n"
     controlled.configure({}, {"runServers": False, "programs": {"web": {"command": ["/bin/true"]}}})

@@ -77,6 +77,10 @@ public:
         auto const found = owners.find(pid);
         return found == owners.end() ? ProcessOwner::nobody : found->second;
     }
+    bool has_strangers() const override {
+        return has_sandbox ||
+               std::ranges::any_of(owners, [](auto const& owned) { return owned.second != ProcessOwner::program; });
+    }
     bool has_sandboxes() const override { return has_sandbox; }
 
     std::map<pid_t, ProcessOwner> owners;

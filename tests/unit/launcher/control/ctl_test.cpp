@@ -24,6 +24,7 @@ namespace triton::launcher {
 
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -64,6 +65,23 @@ TEST(CtlOptions, CommandsAndTheirWords) {
     EXPECT_THAT(parse({"--", "status", "-x"})->targets, ElementsAre(CtlTarget{"-x", {}}));
 }
 
+TEST(CtlOptions, HelpOfOneCommandHasItsOptionsOnly) {
+    for (auto const& words :
+         {std::vector<char const*>{"help", "logs"}, {"logs", "--help"}, {"-h", "logs", "web", "x"}}) {
+        auto const options = parse(words);
+        ASSERT_TRUE(options && options->wants_help);
+        ASSERT_EQ(options->command->name, "logs");
+        std::string const text = ctl_help(options->command);
+        EXPECT_THAT(text,
+                    StartsWith("usage: triton-launch ctl [OPTIONS] logs [-f] [-n LINES] NAME[:N]\n\nprint the last"));
+        EXPECT_THAT(text, AllOf(HasSubstr("--follow"), HasSubstr("--socket"), HasSubstr("NAME is a program")));
+        EXPECT_THAT(text, AllOf(Not(HasSubstr("--force")), Not(HasSubstr("Commands:"))));
+    }
+    EXPECT_THAT(ctl_help(parse({"help", "reload"})->command), Not(HasSubstr("NAME is")));
+    EXPECT_THAT(ctl_help(parse({"--help"})->command), AllOf(HasSubstr("Commands:"), HasSubstr("--force")));
+    EXPECT_EQ(ctl_help(parse({"help", "help"})->command), ctl_help(nullptr));
+}
+
 TEST(CtlOptions, WhatIsWrongIsNamed) {
     struct Row {
         std::vector<char const*> words;
@@ -84,6 +102,10 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"logs"}, "the name of a program is missing; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
              {{"logs", "a", "b"}, "unexpected argument b; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
              {{"reload", "a"}, "unexpected argument a; usage: triton-launch ctl reload"},
+             {{"help", "stats"}, "unknown command stats; did you mean \"status\"?"},
+             {{"stats", "--help"}, "unknown command stats; did you mean \"status\"?"},
+             {{"help", "a", "b"},
+              "one command at a time, or none for all of them; usage: triton-launch ctl help [COMMAND]"},
              {{"stop", "web:0"}, "\"web:0\" is not NAME or NAME:NUMBER"},
              {{"stop", "web:"}, "\"web:\" is not NAME or NAME:NUMBER"},
              {{"stop", "web:1x"}, "\"web:1x\" is not NAME or NAME:NUMBER"},

@@ -88,10 +88,14 @@ TEST_F(PeerRightsTest, OfAnOrphanNobodyKnowsWhoseItWas) {
 TEST_F(PeerRightsTest, WhoHasEndedMayNot) {
     EXPECT_EQ(why(30), "its process has ended, so its origin is unknown");
     process(31, {.parent = 30, .capabilities = all});
+    backend.owners = {{99, ProcessOwner::other_user}};
     EXPECT_EQ(why(31), "a parent of its process has ended in the meantime");
+    backend.owners = {{99, ProcessOwner::program}};
+    EXPECT_EQ(why(31), "");  // whoever the parent was, it could have commanded
 }
 
 TEST_F(PeerRightsTest, ALongLineOfAncestorsIsNotFollowed) {
+    backend.has_sandbox = true;
     for (pid_t pid = 100; pid < 200; ++pid)
         process(pid, {.parent = pid + 1, .capabilities = all});
     process(200, {.parent = 0, .capabilities = all});

