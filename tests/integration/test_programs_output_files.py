@@ -281,5 +281,5 @@ def test_hostile_names(place, needs_root):
     (directory / "worker-01.log").unlink()
     os.mkfifo(directory / "worker-01.log")
     [error] = launcher.reject({**web, "more": probe("say:more")})
-    assert error.startswith(f"programs.web.output: cannot open {directory}/worker-01.log: ")
+    assert error.startswith(f"programs.web.output: cannot log to {directory}/worker-01.log: it is not a regular file; ")
     assert launcher.stop() == Exit(code=0)
