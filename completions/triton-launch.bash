@@ -153,13 +153,10 @@ _triton_launch_ctl() {  # the word, signals
         return
     fi
     case $verb:$words in
-    :*)
+    :* | help:0)
         mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl __commands 2>/dev/null | cut -f1)" -- "$cur")
         ;;
     signal:0) mapfile -t COMPREPLY < <(compgen -W "$2" -- "${cur#SIG}") ;;
-    help:0)
-        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl __commands 2>/dev/null | cut -f1)" -- "$cur")
-        ;;
     stage:0) mapfile -t COMPREPLY < <(compgen -W 'files binaries libraries monitor-conf' -- "$cur") ;;
     upgrade:0)
         compopt -o filenames

@@ -5,6 +5,7 @@
 
 #include "launcher/control/control_calls.h"
 #include "launcher/control/control_render.h"
+#include "lib/base/joined.h"
 
 namespace triton::launcher {
 
@@ -157,9 +158,7 @@ void WaitJob::look_at_processes(Session& session, std::size_t program, std::uint
 bool WaitJob::is_held_up(Session& session, std::size_t program) {
     if (!is_command(what_)) return false;
     context_.server->charge(context_.backend.program_count() / 8);
-    std::string names;
-    for (std::string const& name : context_.backend.held_up_by(program))
-        names.append(names.empty() ? "" : ", ").append(name);
+    std::string const names = joined(context_.backend.held_up_by(program), ", ");
     if (names.empty()) return false;
     context_.server->fail_call(session, {ErrorKind::refused, {}, "waits for what is held or has failed: " + names, {}});
     return true;

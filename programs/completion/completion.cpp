@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "lib/base/joined.h"
 #include "lib/json/text.h"
 
 namespace triton::program {
@@ -50,13 +51,6 @@ std::string words_of(CLI::App const& app) {
             words += (words.empty() ? "" : " ") + name;
     }
     return words;
-}
-
-std::string joined(std::vector<std::string> const& texts, std::string_view separator = " ") {
-    std::string all;
-    for (std::string const& text : texts)
-        all.append(all.empty() ? "" : separator).append(text);
-    return all;
 }
 
 /// The words offered for the value of an option, or nullptr. `option`: null for the words of the command.
