@@ -26,6 +26,9 @@ def check(text):
     assert done.returncode == 0, done.stderr
 
 
+HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
+SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
+               'write the variables into "environment" where that matters')
 CASES = [
     ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
                "[program:init]\ncommand=/srv/init\nautorestart=false\nstartsecs=0\npriority=1\n", "",
@@ -35,9 +38,11 @@ CASES = [
     ("Procfile", "web: serve --port 80\njob: a && b\n", "",
      {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "trap 'exit 143' TERM\na && b"], "output": {}, "stopScope": "tree"}}),
     ("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/a -v\nUser=nobody\nRestart=always\nRestartSec=2\nPrivateTmp=yes\n",
+     f"AREA/a.service:4: {HOME_IS_MISSING}\n"
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
-     {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",
-            "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
+     {"a": {"command": ["/usr/bin/a", "-v"], "environment": {"USER": "nobody", "LOGNAME": "nobody"}, "readiness": {"type": "notify"}, "startTimeout": "90s",
+            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s"},
+            "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
     ("d.service", "[Service]\nType=forking\nPIDFile=d.pid\nExecStart=/usr/sbin/d\nTimeoutStartSec=20\n", "",
      {"d": {"command": ["/usr/sbin/d"], "pidFile": "/run/d.pid", "restart": "never", "startTimeout": "20s", "stopScope": "tree",
             "stopTimeout": "90s"}}),
@@ -128,13 +133,13 @@ CASES = [
      "AREA/a.service:14: SendSIGKILL: what does not stop in time is killed; give it a longer \"stopTimeout\"\n",
      {"a": {"command": ["sh", "-c", "exec /bin/sh -c 'a $X `b`  '\"${HOME}\""], "restart": "never",
             "successCodes": [65, "KILL", 3], "stopTimeout": "90s", "capabilities": {"bounding": [], "ambient": []}}}),
-    ("a.service", "[Service]\nEnvironment=\"OPTIONS=-a -b\" CONFIG=/etc/a\nEnvironmentFile=-/etc/default/a\nUser=a\nKillMode=mixed\n"
+    ("a.service", "[Service]\nEnvironment=\"OPTIONS=-a -b\" CONFIG=/etc/a\nEnvironmentFile=-/etc/default/missing\nUser=a\nKillMode=mixed\n"
                   "ExecStart=/usr/sbin/a -f ${CONFIG} $OPTIONS\nTimeoutStopSec=0\nCapabilityBoundingSet=~CAP_CHOWN\nCapabilityBoundingSet=\n"
                   "CapabilityBoundingSet=CAP_SETUID CAP_SETGID\n",
-     "AREA/a.service:3: EnvironmentFile: a shell reads the file, which expands $ and ` in it; write the variables into \"environment\" where that matters\n"
+     f"AREA/a.service:4: {HOME_IS_MISSING}\nAREA/a.service:3: {SHELL_READS}\n"
      "AREA/a.service:7: TimeoutStopSec: a stop always has a limit; it is one day here\n",
-     {"a": {"command": ["sh", "-c", "set -a; [ ! -r /etc/default/a ] || . /etc/default/a; set +a\nexec /usr/sbin/a -f \"${CONFIG}\" $OPTIONS"],
-            "environment": {"OPTIONS": "-a -b", "CONFIG": "/etc/a"}, "restart": "never", "stopTimeout": "86400s", "user": "a",
+     {"a": {"command": ["sh", "-c", "set -a; [ ! -e /etc/default/missing ] || . /etc/default/missing; set +a\nset -f\nexec /usr/sbin/a -f \"${CONFIG}\" $OPTIONS"],
+            "environment": {"USER": "a", "LOGNAME": "a", "OPTIONS": "-a -b", "CONFIG": "/etc/a"}, "restart": "never", "stopTimeout": "86400s", "user": "a",
             "capabilities": {"bounding": ["SETUID", "SETGID"]}}}),
     # What supervisor's sample has: the daemon's own user, variables that others name, priorities of groups.
     ("s.conf", "[supervisord]\nuser=daemon\numask=027\nminfds=1024\nenvironment=BASE=\"/srv\"\n[program:web]\ncommand=%(ENV_BASE)s/web\n"
@@ -280,6 +285,8 @@ BAD = [
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
     ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
+    ("a.socket", "[Socket]\nListenStream=80\n", ": is a socket unit: only services are converted"),
+    ("a.service", "[Service]\nExecStart=/a \\xff\n", ":2: ExecStart: '\\udcff' is not UTF-8"),
     ("a.service", "[Service]\nExecStart=/a \\x00\n", ":2: ExecStart: \\x00 is not a character that a word may have"),
     ("a.service", "[Service]\nExecStart=/a ; /b\n", ":2: ExecStart: only Type=oneshot may have several"),
     ("a.service", "[Service]\nExecStart=/a\nTimeoutStopSec=" + "1s " * 300000 + "\n", ":3: TimeoutStopSec: '" + ("1s " * 34)[:100] + "' is not a time span"),
@@ -387,6 +394,126 @@ def test_words_of_units_are_split_as_systemd_does(area):
     done = convert(area / "a.service")
     assert json.loads(done.stdout)["programs"]["a"]["command"] == [
         "sh", "-c", "/a 'b cd' 'e'\"'\"'f' 'A\tg' '\\q' ';' '' || exit\nexec /h"]
+
+
+def service_of(area, text, *arguments, name="a.service", findings=()):
+    """The program of a unit with this section [Service], whose findings have these keys."""
+    (area / name).write_text("[Service]\n" + text)
+    done = convert("--json", *arguments, area / name)
+    told = json.loads(done.stderr)
+    assert [finding["key"] for finding in told.get("findings", [told])] == list(findings)
+    check(done.stdout)
+    return next(iter(json.loads(done.stdout)["programs"].values()))
+
+
+def test_lines_of_units_go_on_after_one_backslash_and_not_after_two(area):
+    program = service_of(area, "ExecStart=/a \\\n# a comment\n; and another\n  b \\\nc\n"
+                               "Environment=A=x\\\\\nEnvironment=B=y\nStandardOutput=append:/log\\")
+    assert program["command"] == ["/a", "b", "c"]
+    assert program["environment"] == {"A": "x\\", "B": "y"}
+    assert program["output"] == {"file": "/log"}
+
+
+def test_specifiers_of_units_are_put_in_after_the_words_are_split(area):
+    program = service_of(area, "Environment=\"A=%i\" B=%I\nExecStart=/a %i '%I' --x=%I %% \\xc3\\xa4 \\U0001f600 %p\n", "--instance", "b\\x20c-d", name="p@.service",
+                         findings=["p@b\\x20c-d"])
+    assert program["command"] == ["/a", "b\\x20c-d", "b c/d", "--x=b c/d", "%", "ä", "\U0001f600", "p"]
+    assert program["environment"] == {"A": "b\\x20c-d", "B": "b c/d"}
+
+
+def test_variables_in_commands_of_units_mean_what_they_do_for_systemd(area):
+    lines = "Environment=ONE=one 'TWO=two two' \"FOUR='a b' c\\\\\\\\d\" NONE=\n"
+    assert service_of(area, lines + "ExecStart=/a $ONE $TWO ${TWO} x${NONE}y $FOUR ${NONE} $NONE $$ONE $${ONE} $$${ONE} a$ONE ${ONE:-x}. $1 $\n",
+                      findings=["ExecStart", "ExecStart", "ExecStart"])["command"] == [
+        "/a", "one", "two", "two", "two two", "xy", "a b", "c\\d", "", "$ONE", "${ONE}", "$one", "a$ONE", "."]
+    assert service_of(area, lines + "ExecStart=:/a $ONE ${ONE} $$ONE\n")["command"] == ["/a", "$ONE", "${ONE}", "$$ONE"]
+    assert service_of(area, "ExecStart=/bin/sh -c 'echo $$HOME; ${X} \\'y' $Y\n")["command"] == [
+        "sh", "-c", "set -f\nexec /bin/sh -c 'echo $HOME; '\"${X}\"' '\"'\"'y' $Y"]
+
+
+def test_a_semicolon_in_quotes_is_a_word(area):
+    assert service_of(area, "ExecStart=/a ';' \\; \";\"\n")["command"] == ["/a", ";", ";", ";"]
+
+
+@pytest.mark.parametrize("text, expected, findings", [
+    ("A=1\nB=a=b:c/d # e\n#C=3\n\nE=\n", {"environmentFile": ["AREA/env"]}, []),
+    ("A='1 2'\nB=\"x\"\n", {"command": ["sh", "-c", "set -a; . AREA/env || exit; set +a\nset -f\nexec /a $A"], "environment": {"X": "x"}}, ["EnvironmentFile"]),
+    ("A=-a \"-b c\"\nB=\"x$HOME\"  'y' z\nX=\"a\\\"b\\q\\\nc\"\nexport C=1\nD='\n'\n",
+     {"command": ["/a", "-a", "-b c"], "environment": {"X": "a\"b\\qc", "A": "-a \"-b c\"", "B": "x$HOMEyz", "D": "\n"}}, ["EnvironmentFile"]),
+    ("X=1\n", {"command": ["sh", "-c", "set -a; . AREA/env || exit; set +a\nset -f\nexec /a $A"]}, ["EnvironmentFile"]),
+], ids=["plain", "quoted", "not for a shell", "it overrides"])
+def test_a_file_of_variables_is_read_as_systemd_does(area, text, expected, findings):
+    (area / "env").write_text(text)
+    program = service_of(area, f"Environment=X=x\nEnvironmentFile={area}/env\nExecStart=/a $A\n", findings=findings)
+    expected = json.loads(json.dumps(expected).replace("AREA", str(area)))
+    assert {key: program.get(key) for key in expected} == expected
+
+
+def test_a_pattern_of_files_of_variables_means_those_that_are_there(area):
+    for name in ("b.conf", "a.conf", "c.txt"):
+        (area / name).write_text("A=1\n")
+    program = service_of(area, f"EnvironmentFile=-{area}/*.conf\nExecStart=/a\n", findings=["EnvironmentFile"])
+    assert program["environmentFile"] == [{"path": f"{area}/{name}.conf", "optional": True} for name in "ab"]
+
+
+def test_drop_ins_are_found_where_systemd_finds_them(area):
+    """Of all directories, in the order of their names; a more special one, or /dev/null, hides others of its name."""
+    lib, etc = area / "usr/lib/systemd/system", area / "etc/systemd/system"
+    for path, text in {lib / "web-a@.service": "ExecStart=/a\nEnvironment=A=0\n", lib / "web-a@.service.d/10-x.conf": "Environment=A=1\n",
+                       etc / "web-a@.service.d/20-y.conf": "Environment=A=2\n", lib / "web-a@.service.d/20-y.conf": "Environment=B=2\n",
+                       etc / "web-a@blue.service.d/15.conf": "Environment=A=3 C=1\n", lib / "web-.service.d/05.conf": "Environment=D=1\n",
+                       lib / "service.d/99.conf": "Environment=E=1\n", lib / "web-a@.service.d/30.conf": "Environment=F=1\n",
+                       lib / "web-a@.service.d/not": "nothing"}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[Service]\n" + text)
+    (etc / "web-a@.service.d/30.conf").symlink_to("/dev/null")
+    done = convert("--instance", "blue", lib / "web-a@.service")
+    assert json.loads(done.stdout)["programs"]["web-a-blue"]["environment"] == {"A": "2", "D": "1", "C": "1", "E": "1"}
+
+
+@pytest.mark.parametrize("lines, expected", [
+    ("Restart=always\n", {"startLimit": None, "restart": "always", "successCodes": None}),
+    ("Restart=always\nRestartSec=1\n", {"startLimit": {"count": 5, "interval": "10s"}}),
+    ("Restart=always\nRestartSec=5\n", {"startLimit": None}),
+    ("Restart=always\nStartLimitBurst=0\n", {"startLimit": None}),
+    ("Restart=always\nStartLimitInterval=infinity\nStartLimitBurst=3\n", {"startLimit": {"count": 3, "interval": "31536000s"}}),
+    ("Restart=on-failure\nSuccessExitStatus=3 TERM SIGUSR1\n", {"successCodes": [3, "TERM", "USR1", "HUP", "INT", "PIPE"]}),
+    ("Restart=on-failure\nRestartPreventExitStatus=255 SIGKILL\n", {"permanentFailureCodes": [255, "KILL"], "successCodes": ["HUP", "INT", "TERM", "PIPE"]}),
+    ("Restart=on-failure\nSuccessExitStatus=42\nRestartPreventExitStatus=42 TERM 3\n",
+     {"permanentFailureCodes": [3], "successCodes": [42, "HUP", "INT", "TERM", "PIPE"]}),
+    ("Type=notify\nTimeoutSec=5\nTimeoutStopSec=7\n", {"startTimeout": "5s", "stopTimeout": "7s"}),
+    ("Type=notify\nTimeoutStopSec=7\nTimeoutSec=5\n", {"startTimeout": "5s", "stopTimeout": "5s"}),
+    ("Type=notify\n", {"startTimeout": "90s"}),
+    ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
+    ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
+    ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
+])
+def test_settings_of_units_keep_their_meaning(area, lines, expected):
+    program = service_of(area, "ExecStart=/a\n" + lines)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("lines, keys", [
+    ("Restart=always\nRestartPreventExitStatus=0\n", ["RestartPreventExitStatus"]), ("Type=oneshot\nRestart=always\n", ["Restart"]),
+    ("Restart=always\nSuccessExitStatus=42\nRestartPreventExitStatus=42\n", ["RestartPreventExitStatus"]),
+    ("SupplementaryGroups=daemon\n", ["SupplementaryGroups"]), ("WorkingDirectory=-/srv\n", ["WorkingDirectory"]), ("RemainAfterExit=yes\n", ["RemainAfterExit"]),
+    ("SendSIGHUP=yes\nFinalKillSignal=SIGQUIT\n", ["SendSIGHUP", "FinalKillSignal"]), ("LimitFOO=1\n", ["LimitFOO"]), ("User=a\n", ["User"]),
+    ("StandardOutput=null\nStandardError=journal\n", ["StandardError"]), ("StartLimitBurst=2000\nRestart=always\n", ["StartLimitBurst"]),
+    ("Type=oneshot\nRemainAfterExit=yes\nSendSIGHUP=no\n", []), ("User=a\nEnvironment=HOME=/a\n", []),
+    ("[Unit]\nConflicts=shutdown.target\n", []), ("[Unit]\nConflicts=a.service\n", ["Conflicts"]),
+])
+def test_settings_of_units_without_an_equivalent_are_told(area, lines, keys):
+    service_of(area, "ExecStart=/a\n" + lines, findings=keys)
+
+
+def test_an_empty_value_does_not_take_back_a_relation(area):
+    (area / "b.service").write_text("[Service]\nExecStart=/b\n")
+    (area / "a.service").write_text("[Unit]\nAfter=b.service\n[Service]\nExecStart=/x\nExecStart=\nExecStart=/a\n")
+    (area / "a.service.d").mkdir()
+    (area / "a.service.d/x.conf").write_text("[Unit]\nAfter=\n")
+    programs = json.loads(convert(area / "a.service", area / "b.service").stdout)["programs"]
+    assert (programs["a"]["after"], programs["a"]["command"]) == (["b"], ["/a"])
+
 
 
 def test_a_file_that_is_there_stays(area):

@@ -374,7 +374,7 @@ ExecStart=/bin/sh -c 'exec AREA/bin/tell "app $NAME"'
 StandardOutput=null
 Restart=no
 """,
-    }, "--instance", "blue", "app@.service", left_out=["app@blue"])
+    }, "--instance", "blue", "app@.service", left_out=["User", "app@blue"])
     app = converted.up("app blue")
     assert (app["user"], app["group"]) == (65534, 1)
     assert app["environment"]["PREFIX"] == "app"

@@ -58,7 +58,7 @@ def kind_of(conversion, path):
     path = Path(path)
     if path.is_dir():
         return kind_of_directory(path)
-    if path.suffix == ".service":
+    if path.suffix == ".service" or path.suffix in systemd.OTHER_UNITS:
         return "systemd"
     if path.name.startswith("Procfile"):
         return "procfile"
