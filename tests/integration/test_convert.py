@@ -29,11 +29,12 @@ def check(text):
 HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
 SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
                'write the variables into "environment" where that matters')
+THREE_RETRIES = {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}, "startLimit": {"count": 4, "interval": "13s"}}
 CASES = [
     ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
                "[program:init]\ncommand=/srv/init\nautorestart=false\nstartsecs=0\npriority=1\n", "",
      {"web": {"command": ["/srv/web", "--in", "AREA", "-p", "80%"], "restart": "always",
-              "startLimit": {"count": 4, "interval": "11s"}, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
+              **THREE_RETRIES, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
       "init": {"command": ["/srv/init"], "oneShot": True, "output": {}}}),
     ("Procfile", "web: serve --port 80\njob: a && b\n", "",
      {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "trap 'exit 143' TERM\na && b"], "output": {}, "stopScope": "tree"}}),
@@ -57,12 +58,12 @@ CASES = [
      "AREA/s.conf:2: command: pidproxy is left out: signals reach all processes of its command; where the command goes into the background, "
      'give the file as "pidFile" in place of "stopScope"\n',
      {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
-             "startLimit": {"count": 4, "interval": "11s"}, "output": {}}}),
+             **THREE_RETRIES, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
      {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
                "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
-     {"web": {"command": ["/srv/web"], "restart": "always", "startLimit": {"count": 1, "interval": "1s"},
+     {"web": {"command": ["/srv/web"], "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
               "output": {"file": "/log/out", "maxSize": 52428800, "maxFiles": 10,
                          "stderr": {"file": "/log/err", "maxSize": 1048576, "maxFiles": 2}}}}),
     ("s.conf", "[program:w]\ncommand=/srv/w\nautostart=false\nautorestart=false\nnumprocs=3\nprocess_name=%(program_name)s_%(process_num)02d\n"
@@ -147,7 +148,7 @@ CASES = [
                "[program:log]\ncommand=log\n[group:first]\nprograms=log\npriority=-5\n",
      "AREA/s.conf:4: minfds: it is about supervisord itself; options of the launcher take its place; see triton-launch(1)\n",
      {name: {"command": command, "environment": {"BASE": "/srv"} | environment, "user": user, "umask": "0027", "restart": "on-failure",
-             "startLimit": {"count": 4, "interval": "11s"}, "output": {}} | more
+             **THREE_RETRIES, "output": {}} | more
       for name, command, environment, user, more in (
           ("web", ["/srv/web"], {}, "daemon", {"after": ["db"]}), ("db", ["/srv/db", "db"], {"MODE": "db"}, "db", {"after": ["log"]}),
           ("log", ["log"], {}, "daemon", {"groups": ["first"]}))}),
@@ -281,6 +282,9 @@ BAD = [
     ("s.conf", "[program:x]\ncommand=" + "x" * 300000 + "\n", ":2: is a command of more than 262144 bytes"),
     ("s.conf", "[program:x]\ncommand=" + "x" * 140000 + "\n", ":1: command: is longer than 131071 bytes"),
     ("s.conf", "[program:x]\ncommand=a\n" + " b\n" * 300000, ":2: command: is longer than 262144 bytes"),
+    ("s.conf", "[program:x]\ncommand=a\nenvironment=A=b c,D=e\n",
+     ":3: environment: ', D = e' is not of the form KEY=VALUE; a value of several words needs quotes"),
+    ("s.conf", "[program:x]\ncommand=a\nenvironment=A='b\n", ":3: environment: \"A='b\": no closing quotation"),
     ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
@@ -513,6 +517,64 @@ def test_an_empty_value_does_not_take_back_a_relation(area):
     (area / "a.service.d/x.conf").write_text("[Unit]\nAfter=\n")
     programs = json.loads(convert(area / "a.service", area / "b.service").stdout)["programs"]
     assert (programs["a"]["after"], programs["a"]["command"]) == (["b"], ["/a"])
+
+
+
+def program_of(area, text, *arguments, name="s.conf", findings=(), files=None):
+    """The only program of a file, whose findings have these keys."""
+    for path, content in {name: text, **(files or {})}.items():
+        (area / path).parent.mkdir(parents=True, exist_ok=True)
+        (area / path).write_text(content)
+    done = convert("--json", *arguments, area / name)
+    told = json.loads(done.stderr)
+    assert [finding["key"] for finding in told.get("findings", [told])] == list(findings)
+    check(done.stdout)
+    return next(iter(json.loads(done.stdout)["programs"].values()))
+
+
+def test_lines_of_supervisord_are_those_of_configparser(area):
+    """Comments after a space, also of #; values that go on where a line is indented more than its key, also after a blank one."""
+    program = program_of(area, "[DEFAULT]\nuser=nobody\n[program:a] ; one\n  command=/a b;c d#e #f ; g\n; h\n\n    i\n  directory : /x=y\n"
+                               "environment=\n A=\"1\",\n # no\n\n B='x\n\n  y'\nstopsignal = HUP ;x\n")
+    assert program["command"] == ["/a", "b;c", "d#e", "i"]
+    assert (program["workingDirectory"], program["environment"], program["stopSignal"], program["user"]) == ("/x=y", {"A": "1", "B": "x\n\ny"}, "HUP", "nobody")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("A=\"b,c\",B='d e'", {"A": "b,c", "B": "d e"}), ("A=/b:c.d-e+(f)", {"A": "/b:c.d-e+(f)"}), ("A=\"\",B=''", {"A": "", "B": ""}),
+    ("A=\"b'\"", {"A": "b"}), ("A=\"\\n\"", {"A": "\\n"}), ("A=1,", {"A": "1"}), ("A-B=1", {"A-B": "1"}),
+])
+def test_variables_of_supervisord_are_read_as_it_does(area, text, expected):
+    assert program_of(area, f"[program:a]\ncommand=/a\nautorestart=false\nenvironment={text}\n")["environment"] == expected
+
+
+def test_an_included_section_adds_to_that_of_its_name(area):
+    program = program_of(area, "[include]\nfiles=c/*.conf\n[program:a]\ncommand=/a\nautorestart=false\nuser=root\n", name="etc/s.conf",
+                         files={"etc/c/1.conf": "[program:a]\nuser=nobody\ndirectory=%(here)s\n"})
+    assert program == {"command": ["/a"], "restart": "never", "user": "nobody", "workingDirectory": f"{area}/etc/c", "output": {}}
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    ("startsecs=0\nautorestart=true\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 1, "max": "1s"}}, []),
+    ("startsecs=10\nstartretries=10\n", {"startLimit": {"count": 11, "interval": "171111ms"}, "backoff": {"initial": "6111ms", "factor": 1, "max": "6111ms"}}, []),
+    ("user=1000\n", {"user": 1000}, []),
+    ("stdout_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": {}}}, []),
+    ("stdout_logfile=/o\nstderr_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10}}, []),
+    ("stdout_logfile=/o\nredirect_stderr=true\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10}}, []),
+    ("stdout_logfile=/o\nstderr_logfile=/dev/stderr\nstderr_logfile_maxbytes=0\n",
+     {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": "inherit"}}, []),
+    ("stdout_logfile=/dev/fd/1\nstdout_logfile_maxbytes=0\nstderr_logfile=/dev/fd/2\n", {"output": "inherit"}, []),
+    ("stdout_logfile=/dev/stdout\nstderr_logfile=NONE\n", {"output": {"format": "raw", "stderr": "null"}}, []),
+    ("stdout_logfile=/dev/stdout\nstderr_logfile=/e\nstderr_logfile_backups=1\n",
+     {"output": {"format": "raw", "stderr": {"file": "/e", "maxSize": 52428800, "maxFiles": 1}}}, []),
+    ("stdout_logfile=NONE\nstderr_logfile=/dev/stderr\n", {"output": "null"}, ["stderr_logfile"]),
+    ("[supervisord]\nnodaemon=true\numask=077\ndirectory=/x\n", {"umask": None, "workingDirectory": None}, []),
+    ("[supervisord]\numask=077\ndirectory=/x\n", {"umask": "0077", "workingDirectory": "/x"}, []),
+    ("[group:g]\nprograms=a,b\n", {"groups": ["g"]}, ["[group:g]"]),
+])
+def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findings):
+    program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
 
 
 
