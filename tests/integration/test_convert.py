@@ -60,7 +60,8 @@ CASES = [
      {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
              **THREE_RETRIES, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
-     {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
+     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
+              "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
                "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
      {"web": {"command": ["/srv/web"], "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
@@ -267,6 +268,9 @@ BAD = [
     ("c.yml", "services:\n  a: {entrypoint: a, ulimits: {nofile: {soft: 5, hard: 1}}}\n", ":2: nofile: soft is more than hard"),
     ("process-compose.yaml", "processes:\n  a: {command: a, depends_on: {b: {condition: [x]}}}\n  b: {command: b}\n",
      ":2: depends_on: \"['x']\" is not a condition"),
+    ("process-compose.yaml", "processes:\n  a:\n    command: a {{if .X}}b{{end}}\n", ":3: command: the template {{if .X}} is not understood; write out what it becomes"),
+    ("process-compose.yaml", "processes:\n  a: {replicas: 2, command: 'a {{.PC_REPLICA_NUM}}'}\n",
+     ":2: command: the template {{.PC_REPLICA_NUM}} is not understood; write out what it becomes"),
     ("process-compose.yaml", "processes:\n  a:\n", ":2: a has no command"),
     ("s.conf", b"[program:x]\ncommand=\xff\n", ":2: is not UTF-8"),
     ("s.conf", "[program:x]\ncommand=a\0\n", ":2: has a NUL byte"),
@@ -574,6 +578,90 @@ def test_an_included_section_adds_to_that_of_its_name(area):
 ])
 def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findings):
     program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+
+def compose_of(area, lines, **more):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    return program_of(area, "services:\n  a:\n    entrypoint: a\n" + "".join(f"    {line}\n" for line in lines), name="compose.yml", **more)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("${A:-${B:-c}}-${PATH:+${X:-y}}z", "c-yz"), ("$$A $${A} ${A-}$$$$", "$A ${A} $$"), ("${A:-a b} }${A:-{}}", "a b }{}"), ("x${A:-$$B}", "x$B"),
+])
+def test_variables_of_compose_are_replaced_as_it_does(area, text, expected):
+    assert compose_of(area, [f"environment: {{V: '{text}'}}"])["environment"] == {"V": expected}
+
+
+def test_a_variable_in_braces_that_are_left_open_is_refused(area):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, environment: {V: '${A:-b'}}\n")
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/c.yml:2: V: '${{A:-b' is not a variable\n"
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, environment: {V: '" + "${A:-" * 5000 + "'}}\n")
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/c.yml:2: V: variables are nested more than 20 deep\n"
+
+
+def test_the_environment_comes_before_the_file_env_of_compose(area):
+    program = compose_of(area, ["environment: [A, 'P=${PATH}', B, 'C=${C}']"], files={".env": "A=1\nPATH=no\nC='x $A'\n"})
+    assert program["environment"] == {"A": "1", "P": os.environ["PATH"], "C": "x $A"}
+
+
+def test_a_file_of_variables_is_read_as_compose_does(area):
+    text = ("# c\nexport A=1 # one\nB='a $A\n#b' # c\nC=\"x\\ty $A ${Z:-z} \\$A \\\"q\\\" \\w\"\nD = a#b\nE=\nF\nG: h\n  H=$A-${A}  \nI=a 'b' $\n")
+    assert compose_of(area, ["env_file: e.env"], files={"e.env": text})["environment"] == {
+        "A": "1", "B": "a $A\n#b", "C": "x\ty 1 z $A \"q\" \\w", "D": "a#b", "E": "", "G": "h", "H": "1-1", "I": "a 'b' $"}
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true"], {"tty": True, "output": {}}, []), (["oom_score_adj: -5"], {"oomScoreAdj": -5}, []),
+    (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
+    (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+])
+def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
+    program = compose_of(area, lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+def test_a_service_that_is_healthy_by_its_image_is_told(area):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, depends_on: {b: {condition: service_healthy}}}\n  b: {entrypoint: b}\n")
+    assert convert(area / "c.yml").stderr == (f"{area}/c.yml:2: b: its healthcheck is that of its image; "
+                                              'write it into "readiness"; until then it counts as healthy when it runs\n')
+
+
+def process_of(area, lines, top="", **more):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    return program_of(area, top + "processes:\n  a:\n" + "".join(f"    {line}\n" for line in lines), name="process-compose.yaml", **more)
+
+
+def test_variables_and_templates_of_process_compose_are_replaced(area):
+    """A shell replaces $NAME of a command; what it does not read is replaced now."""
+    program = process_of(area, ["command: 'echo $$HOME {{.WHO}} {{ .N }} ${X:-y} {{.PC_REPLICA_NUM}}'", "vars: {N: 5}", "working_dir: '/srv/${D}'",
+                                "environment: ['DATA=${D}/{{.WHO}}', 'COST=$$5']"], "vars: {WHO: me, N: 4}\n", files={".env": "D='dir'\n"}, findings=[".env"])
+    assert program["command"] == ["bash", "-c", "trap 'exit 143' TERM\necho $HOME me 5 ${X:-y} 0"]
+    assert (program["workingDirectory"], program["environment"]) == ("/srv/dir", {"D": "dir", "DATA": "dir/me", "COST": "$5"})
+    assert process_of(area, ["command: 'echo $$$$'"], "disable_env_expansion: true\n", findings=[".env"])["command"][2] == "echo $$$$"
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    (["command: a", "availability: {restart: exit_on_failure}"],
+     {"restart": "on-failure", "startLimit": {"count": 1, "interval": "31536000s", "action": "exit"}, "critical": None}, ["restart"]),
+    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}}, []),
+    (["command: a", "ready_log_line: 'up (1.5)'"], {"readiness": {"type": "log", "pattern": "up\\ \\(1\\.5\\)"}}, []),
+    (["command: a", "is_tty: true"], {"tty": True}, []), (["command: a", "is_foreground: true"], {"autoStart": False}, ["is_foreground"]),
+    (["command: a", "extends: b"], {}, ["extends"]),
+    (["command: a", "readiness_probe: {http_get: {port: '80', path: /x, headers: {Host: [b]}, scheme: http}, initial_delay_seconds: 4, failure_threshold: 2}"],
+     {"readiness": {"type": "http", "url": "http://127.0.0.1:80/x", "status": 200, "headers": {"Host": "b"}, "timeout": "1s"}, "startTimeout": "24s"}, []),
+    (["command: a", "liveness_probe: {exec: {command: b, working_dir: /}, timeout_seconds: 7, nothing: 1}"],
+     {"health": {"type": "exec", "command": ["bash", "-c", "b"], "timeout": "7s", "retries": 3}}, ["working_dir", "nothing"]),
+    (["command: a $PC_REPLICA_NUM", "replicas: 2", "log_location: /log/a"],
+     {"count": 2, "environment": {"PC_PROC_NAME": "a", "PC_REPLICA_NUM": {"type": "ProcessNumber", "offset": -1}},
+      "output": {"file": {"type": "Concatenate", "values": ["/log/a.", {"type": "ProcessNumber", "offset": -1}]}}}, []),
+    (["command: a", "log_location: '/log/{PC_REPLICA_NUM}'"], {"output": {"file": {"type": "Concatenate", "values": ["/log/", {"type": "ProcessNumber", "offset": -1}]}}}, []),
+])
+def test_settings_of_process_compose_keep_their_meaning(area, lines, expected, findings):
+    program = process_of(area, lines, findings=findings)
     assert {key: program.get(key) for key in expected} == expected
 
 

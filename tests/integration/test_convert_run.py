@@ -433,6 +433,25 @@ processes:
     assert converted.told()[-3:] == ["bye", "web test SIGTERM", "db SIGINT"]
 
 
+def test_process_compose_ends_with_what_must_not_fail_and_waits_for_a_line(as_pid1):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    converted = Converted(as_pid1, {"process-compose.yaml": """\
+processes:
+  ends:
+    command: exec AREA/bin/tell ends exit=0
+    availability: {restart: exit_on_failure}
+  db:
+    command: exec AREA/bin/tell db "out=db is up (1)" $$(echo 5)
+    ready_log_line: "up (1)"
+  fails:
+    command: "[[ x == x ]] && exec AREA/bin/tell fails exit=4"
+    depends_on: {db: {condition: process_log_ready}}
+    availability: {restart: exit_on_failure}
+"""}, "process-compose.yaml", left_out=["restart", "restart"])
+    assert converted.launcher.wait() == Exit(1)
+    assert sorted(converted.told()[:3]) == ["db", "ends", "fails"] and converted.told().count("fails") == 1
+
+
 def test_docker_compose_with_entry_points_and_health(as_pid1):
     pytest.importorskip("yaml", reason="needs python3-yaml")
     converted = Converted(as_pid1, {
