@@ -241,13 +241,13 @@ def test_runit_services_as_packages_have_them(area):
         f"{area}/sv/a/finish: finish: it runs after each end, with the code and the signal as arguments; it is \"onFailure\" here, which runs when the "
         "program is given up, with the code; $TRITON_EXIT_SIGNAL has the signal\n"
         f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
-        f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n"
-        f"{area}/sv/b/log/run:1: log: no program reads the output of another; \"output\" with \"file\" keeps and rotates it\n")
+        f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n")
     assert json.loads(done.stdout)["programs"] == {
         "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
               "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
               "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
-        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b"}}
+        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "output": {"to": "b-log", "stderr": "inherit"}},
+        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log"}}
     check(done.stdout)
 
 
@@ -663,6 +663,46 @@ def test_variables_and_templates_of_process_compose_are_replaced(area):
 def test_settings_of_process_compose_keep_their_meaning(area, lines, expected, findings):
     program = process_of(area, lines, findings=findings)
     assert {key: program.get(key) for key in expected} == expected
+
+
+
+def test_services_have_the_names_of_their_links_and_may_be_programs(area):
+    (area / "real").mkdir()
+    (area / "real/run").write_bytes(b"\x7fELF\xff\0")
+    (area / "real/run").chmod(0o755)
+    (area / "sv").mkdir()
+    (area / "sv/web").symlink_to(area / "real")
+    done = convert(area / "sv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real"}}
+
+
+def test_the_stderr_of_a_script_is_joined_where_it_says_so(area):
+    for name, line in {"a": "command -v x >/dev/null 2>&1", "b": "exec 2>&1", "c": "exec x 2>&1"}.items():
+        (area / name / "log").mkdir(parents=True)
+        (area / name / "run").write_text(f"#!/bin/sh\n{line}\n")
+        (area / name / "log/run").write_text(f"#!/bin/sh\nexec svlogd {area}\n")
+        for path in (area / name / "run", area / name / "log/run"):
+            path.chmod(0o755)
+    programs = json.loads(convert("--from", "runit", area).stdout)["programs"]
+    assert {name: program["output"].get("stderr") for name, program in programs.items()} == {"a": "inherit", "b": None, "c": None}
+
+
+def test_pipelines_of_s6_rc_are_pipes(area):
+    """Two producers, a filter, and a logger that no output replaces; what no output does is told."""
+    for path, text in {"a/run": "#!/bin/sh\n", "a/producer-for": "filter", "b/run": "#!/bin/sh\n", "b/producer-for": "filter\n", "b/timeout-down": "5",
+                       "filter/run": "#!/bin/sh\n", "filter/consumer-for": "a\nb\n", "filter/producer-for": "log", "log/run": "#!/bin/sh\nlogger -t a\n",
+                       "log/consumer-for": "filter", "c/run": "#!/bin/sh\n", "c/producer-for": "gone", "c/max-death-tally": "3", "c/flag-newpidns": ""}.items():
+        (area / path).parent.mkdir(exist_ok=True)
+        (area / path).write_text(text)
+        (area / path).chmod(0o755)
+        (area / path).with_name("type").write_text("longrun\n")
+    done = convert("--json", area)
+    assert [finding["key"] for finding in json.loads(done.stderr)["findings"]] == ["timeout-down", "max-death-tally", "flag-newpidns", "producer-for"]
+    programs = json.loads(done.stdout)["programs"]
+    assert {name: program.get("output") for name, program in programs.items()} == {
+        "a": {"to": "filter", "stderr": "inherit"}, "b": {"to": "filter", "stderr": "inherit"}, "filter": {"to": "log", "stderr": "inherit"}, "log": None, "c": None}
+    check(done.stdout)
 
 
 

@@ -240,26 +240,26 @@ def test_s6_rc_with_dependencies_a_logger_and_a_oneshot_that_is_undone(as_pid1):
     assert converted.told() == ["data-up", "db", "web", "web", "web SIGTERM", "db SIGINT", "data-down"]
 
 
-def test_s6_services_with_loggers_and_a_finish_script(as_pid1):
+def test_s6_services_with_loggers(as_pid1):
     converted = Converted(as_pid1, {
         "services/web/run": "#!/bin/sh\nexport STAGE=test\nexec AREA/bin/tell web out=hello err=aside\n",
         "services/web/log/run": "#!/bin/sh\nexec s6-log -- n20 s1000000 AREA/log\n",
         "services/web/down-signal": "SIGUSR1\n",
         "services/web/timeout-kill": "100\n",
-        "services/broken/run": "#!/bin/sh\nexec AREA/bin/tell broken exit=9\n",
-        "services/broken/finish": "#!/bin/sh\nexec AREA/bin/tell finish \"$@\" \"in=$PWD\" exit=0\n",
+        "services/broken/run": "#!/bin/sh\nexec AREA/bin/tell broken out=oh exit=9\n",
         "services/broken/max-death-tally": "1\n",
+        "services/broken/log/run": "#!/bin/sh\nread -r line\nexec AREA/bin/tell reader \"$line\" \"in=$PWD\"\n",
         "services/held/run": "#!/bin/sh\nexec AREA/bin/tell held\n",
         "services/held/down": "",
         "services/.s6-svscan/crash": "#!/bin/sh\n",
         "log/index": "",
-    }, "services", left_out=["finish"])
+    }, "services", left_out=["max-death-tally"])
     web = converted.up("web")
     assert web["environment"]["STAGE"] == "test"
     converted.logged("log/current", "hello\n")
     eventually(lambda: "\naside\n" in f"\n{converted.launcher.errors()}", "standard error is the launcher's own")
-    assert converted.up("finish")["words"] == ["9", f"in={converted.area}/services/broken", "exit=0"]
-    assert converted.told().count("broken") == 1
+    assert converted.up("reader")["words"] == ["oh", f"in={converted.area}/services/broken/log"]
+    eventually(lambda: converted.told().count("broken") > 2, "it is started again and again")
     converted.killed(web)
     converted.controlled.ctl("start", "held")
     converted.up("held")
