@@ -271,6 +271,10 @@ BAD = [
     ("process-compose.yaml", "processes:\n  a:\n    command: a {{if .X}}b{{end}}\n", ":3: command: the template {{if .X}} is not understood; write out what it becomes"),
     ("process-compose.yaml", "processes:\n  a: {replicas: 2, command: 'a {{.PC_REPLICA_NUM}}'}\n",
      ":2: command: the template {{.PC_REPLICA_NUM}} is not understood; write out what it becomes"),
+    ("process-compose.yaml", "processes:\n  a: {command: [a]}\n", ":2: command: is not a string"),
+    ("process-compose.yaml", "processes:\n  a: {command: a, readiness_probe: {exec: {command: {a: b}}}}\n", ":2: command: is not a string"),
+    ("process-compose.yaml", "processes:\n  a:\n    command: \"" + "{" * 200000 + "\\n\"\n",
+     ":3: command: the template " + "{" * 100 + " is not understood; write out what it becomes"),
     ("process-compose.yaml", "processes:\n  a:\n", ":2: a has no command"),
     ("s.conf", b"[program:x]\ncommand=\xff\n", ":2: is not UTF-8"),
     ("s.conf", "[program:x]\ncommand=a\0\n", ":2: has a NUL byte"),
@@ -623,6 +627,15 @@ def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings)
     assert {key: program.get(key) for key in expected} == expected
 
 
+@pytest.mark.parametrize("text, line", [("A" + " " * 900000 + "B\n", 1), ("A='x'" + " " * 900000 + "B\n", 1), ("".join(f"A{n}=1\n" for n in range(80000)) + "=", 80001),
+                                        ("A=\"" + "\\a" * 400000, 1), ("A='\n", 1)], ids=["spaces", "more", "lines", "escapes", "quote"])
+def test_a_bad_file_of_variables_of_compose_is_told_soon(area, text, line):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, env_file: e}\n")
+    (area / "e").write_text(text)
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/e:{line}: is not of the form NAME=VALUE\n"
+
+
 def test_a_service_that_is_healthy_by_its_image_is_told(area):
     pytest.importorskip("yaml", reason="needs python3-yaml")
     (area / "c.yml").write_text("services:\n  a: {entrypoint: a, depends_on: {b: {condition: service_healthy}}}\n  b: {entrypoint: b}\n")
@@ -704,6 +717,12 @@ def test_pipelines_of_s6_rc_are_pipes(area):
         "a": {"to": "filter", "stderr": "inherit"}, "b": {"to": "filter", "stderr": "inherit"}, "filter": {"to": "log", "stderr": "inherit"}, "log": None, "c": None}
     check(done.stdout)
 
+
+
+def test_what_only_a_shell_has_is_not_executed(area):
+    (area / "Procfile").write_text("a: eval $X\nb: ulimit -n $N\nc: . ./env $X\nd: 'cd' $X\ne: A+=1 b\nf: time a *\ng: serve *\n")
+    programs = json.loads(convert(area / "Procfile").stdout)["programs"]
+    assert [name for name, program in programs.items() if program["command"][2].startswith("exec ")] == ["g"]
 
 
 def test_a_file_that_is_there_stays(area):

@@ -184,6 +184,29 @@ programs=web,later
     assert sorted(converted.told()[-3:]) == ["later SIGTERM", "web SIGQUIT", "web SIGQUIT"]
 
 
+def test_supervisord_gives_up_after_its_retries_and_does_not_wait_for_what_is_held(as_pid1):
+    converted = Converted(as_pid1, {"supervisord.conf": """\
+[program:held]
+command=AREA/bin/tell held
+autostart=false
+priority=1
+
+[program:broken]
+command=AREA/bin/tell broken exit=3
+startretries=1
+priority=2
+
+[program:web]
+command=AREA/bin/tell web "it's#here" # a comment
+priority=3
+"""}, "supervisord.conf")
+    assert converted.up("web")["words"] == ["it's#here"]
+    converted.settled("broken", "failed")
+    assert converted.told().count("broken") == 2
+    assert converted.launcher.stop() == Exit(0)
+    assert "held" not in converted.told()
+
+
 def test_a_procfile_with_a_release_and_a_shell(as_pid1):
     converted = Converted(as_pid1, {"Procfile": """\
 # as Heroku and foreman have it

@@ -259,9 +259,15 @@ def shell_command(script, *arguments):
     return ["sh", "-c", script, *(["sh", *arguments] if arguments else [])]
 
 
+# What is a part of the shell itself: exec finds no program of these names, or one that does something else.
+BUILTINS = set("""cd exec if while until for case select function set unset export readonly local declare typeset eval source . : [[ ulimit umask trap exit
+return break continue shift wait read alias unalias builtin command type hash times time bg fg jobs let shopt pushd popd getopts coproc""".split())
+
+
 def is_simple(script):
     """Whether a script is one command, which a shell may be replaced by."""
-    return not re.search(r"[;&|()`\n{}!]", script) and not re.match(r"\w+=|(cd|exec|if|while|for|case|set|export)\b", script)
+    first = re.sub(r"[\"'\\]", "", (script.split(None, 1) or [""])[0])
+    return not re.search(r"[;&|()`\n{}!]", script) and not re.match(r"\w+\+?=", first) and first not in BUILTINS
 
 
 def waiting(script, signal="TERM"):

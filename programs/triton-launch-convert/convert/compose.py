@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections import ChainMap
 from urllib.parse import quote
 
 from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
@@ -44,7 +45,9 @@ URL_SAFE = "/?#[]@!$&'()*+,;=:%~"
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
-ENV_LINE = re.compile(r"""[ \t]*(?:\#[^\n]*|(?:export[ \t]+)?([^\s=:'"#]+)[ \t]*(?:[=:][ \t]*(?:'([^']*)'[ \t]*(?:\#[^\n]*)?|"((?:[^"\\]|\\.)*)"[ \t]*(?:\#[^\n]*)?|([^'"\n][^\n]*|)))?)?[ \t]*(?:\n|$)""", re.DOTALL)
+# A blank line, a comment, NAME, or NAME=VALUE. No two runs of spaces stand side by side, which would be tried in every division.
+ENV_LINE = re.compile(r"""[ \t]*(?:(?:export[ \t]+)?([^\s=:'"#]+)(?:[ \t]*[=:][ \t]*(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|([^'"\s][^\n]*|)))?)?[ \t]*(?:\#[^\n]*)?(?:\n|$)""",
+                      re.DOTALL)
 # Text without a $; $$; $NAME; ${NAME and what may follow it; another $.
 VARIABLE = re.compile(r"([^$}]+|\})|\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?[-+?])?|)")
 
@@ -160,6 +163,7 @@ class Reader:
         if not must_exist and not os.path.exists(path):
             return {}
         text, found, at, line = self.conversion.read(path), {}, 0, 1
+        known = ChainMap(found, self.variables)
         while at < len(text):
             place, match = Place(path, line), ENV_LINE.match(text, at)
             if not match:
@@ -168,13 +172,13 @@ class Reader:
             name, single, double, plain = match.groups()
             if name is None or single is double is plain is None:
                 continue
-            found[name] = single if single is not None else self.unquoted(place, name, double, plain, found)
+            found[name] = single if single is not None else self.unquoted(place, name, double, plain, known)
         return found
 
     def unquoted(self, place, name, double, plain, known):
         """A value with its escapes and variables, which may be those of earlier lines."""
         outer = self.variables
-        self.variables, self.is_strict = outer | known, False
+        self.variables, self.is_strict = known, False
         try:
             if plain is not None:
                 return self.interpolate(place, name, re.sub(r"\s+#.*$", "", plain).strip())
@@ -467,7 +471,9 @@ class ProcessReader(Reader):
 
     def script(self, made, key):
         """What a shell reads: it finds the same variables."""
-        text = super().text({}, key, made[key]) if isinstance(made[key], (dict, list)) else self.plain(made[key])
+        if isinstance(made[key], (dict, list)):
+            raise Failure(self.place(made, key), f"{key}: is not a string")
+        text = self.plain(made[key])
         return self.rendered(self.place(made, key), key, text.replace("$$", "$") if self.is_expanded else text)
 
     @staticmethod
