@@ -292,12 +292,16 @@ BAD = [
     ("s.conf", "[program:x]\ncommand=a\n" + " b\n" * 300000, ":2: command: is longer than 262144 bytes"),
     ("s.conf", "[program:x]\ncommand=a\nenvironment=A=b c,D=e\n",
      ":3: environment: ', D = e' is not of the form KEY=VALUE; a value of several words needs quotes"),
+    ("s.conf", "[fcgi-program:x]\ncommand=a\nsocket=tcp://1.2.3:80\n", ":3: socket: 'tcp://1.2.3:80' is neither unix:///PATH nor tcp://ADDRESS:PORT"),
+    ("s.conf", "[fcgi-program:x]\ncommand=a\nsocket=tcp://1.2.3.4:70000\n", ":3: socket: the port: '70000' is not an integer from 1 to 65535"),
     ("s.conf", "[program:x]\ncommand=a\nenvironment=A='b\n", ":3: environment: \"A='b\": no closing quotation"),
     ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
     ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
     ("a.socket", "[Socket]\nListenStream=80\n", ": is a socket unit: only services are converted"),
+    ("a.service", "[Service]\nEnvironment=A=\\d\nExecStart=/a\n", ":2: Environment: \\d is not an escape: systemd leaves out the line"),
+    ("a.service", "[Service]\nEnvironment=A=\\;\nExecStart=/a\n", ":2: Environment: \\; is not an escape: systemd leaves out the line"),
     ("a.service", "[Service]\nExecStart=/a \\xff\n", ":2: ExecStart: '\\udcff' is not UTF-8"),
     ("a.service", "[Service]\nExecStart=/a \\x00\n", ":2: ExecStart: \\x00 is not a character that a word may have"),
     ("a.service", "[Service]\nExecStart=/a ; /b\n", ":2: ExecStart: only Type=oneshot may have several"),
@@ -441,6 +445,10 @@ def test_variables_in_commands_of_units_mean_what_they_do_for_systemd(area):
     assert service_of(area, lines + "ExecStart=:/a $ONE ${ONE} $$ONE\n")["command"] == ["/a", "$ONE", "${ONE}", "$$ONE"]
     assert service_of(area, "ExecStart=/bin/sh -c 'echo $$HOME; ${X} \\'y' $Y\n")["command"] == [
         "sh", "-c", "set -f\nexec /bin/sh -c 'echo $HOME; '\"${X}\"' '\"'\"'y' $Y"]
+
+
+def test_a_backslash_that_begins_no_escape_stays_with_what_follows_it(area):
+    assert service_of(area, "ExecStart=/a \\ b \\q'\\d' \\; c\\;\\ \nEnvironment=A-B=1 C=2\n", findings=["Environment"])["command"] == ["/a", "\\ b", "\\q\\d", ";", "c\\;\\"]
 
 
 def test_a_semicolon_in_quotes_is_a_word(area):
@@ -634,6 +642,12 @@ def test_a_bad_file_of_variables_of_compose_is_told_soon(area, text, line):
     (area / "c.yml").write_text("services:\n  a: {entrypoint: a, env_file: e}\n")
     (area / "e").write_text(text)
     assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/e:{line}: is not of the form NAME=VALUE\n"
+
+
+@pytest.mark.parametrize("address", ["udp://10.01", "tcp://1.2.3.4:70000", "tcp://[1::2::3]:5", "udp://1.2.3.4.5:5", "udp://[1.2.3.4]"])
+def test_an_address_that_is_none_is_told(area, address):
+    lines = [f"logging: {{driver: syslog, options: {{syslog-address: '{address}'}}}}"]
+    assert compose_of(area, lines, findings=["syslog-address"])["output"] == {}
 
 
 def test_a_service_that_is_healthy_by_its_image_is_told(area):

@@ -1,6 +1,7 @@
 """What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
 
 import fnmatch
+import ipaddress
 import json
 import os
 import re
@@ -312,6 +313,14 @@ def mode(place, key, text):
 def absolute(path, base):
     """A path, absolute."""
     return os.path.normpath(os.path.join(base, path))
+
+
+def is_address(host):
+    """Whether it is an IP address, one of version 6 in brackets, or localhost."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).version == (6 if host.startswith("[") and host.endswith("]") else 4)
+    except ValueError:
+        return False
 
 
 def directory_of(path):

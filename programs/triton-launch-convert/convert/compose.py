@@ -5,7 +5,7 @@ import re
 from collections import ChainMap
 from urllib.parse import quote
 
-from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -365,7 +365,7 @@ def syslog_address(text):
     if match := re.fullmatch(r"(?:unix|unixgram)://(/.+)", text):
         return f"unix:{match[1]}"
     match = re.fullmatch(r"(udp|tcp|tcp\+tls)://(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?", text)
-    if not match:
+    if not match or not is_address(match[2]) or not 1 <= int(match[3] or 1) <= 65535:
         return None
     kind = {"tcp+tls": "tls"}.get(match[1], match[1])
     return f"{kind}:{match[2]}:{match[3] or {'udp': 514, 'tcp': 514, 'tls': 6514}[kind]}"
@@ -647,7 +647,7 @@ def probe(reader, made, key, program, shell):
 def http_probe(reader, get):
     """A GET whose answer has this one status, 200 where nothing is said."""
     host = reader.text(get, "host", get.get("host", "127.0.0.1"))
-    if not re.fullmatch(r"localhost|[0-9.]+|\[[0-9a-fA-F:]+\]", host):
+    if not is_address(host):
         reader.conversion.find(reader.place(get, "host"), "host", "a probe takes addresses, not names", "it is localhost here")
         host = "localhost"
     scheme = reader.text(get, "scheme", get.get("scheme", "http")).lower()

@@ -73,7 +73,7 @@ def joined_lines(text):
     """The lines with the numbers of their beginnings; a backslash at the end of one is a space, and its next line follows."""
     parts, began = [], 0
     for at, line in enumerate(text.split("\n"), 1):
-        line = line.strip()
+        line = line.lstrip()  # not at its end: a backslash before a space is none that ends the line
         if line.startswith(("#", ";")):
             continue
         if not parts:
@@ -169,10 +169,10 @@ class Unit:
         values = self.all(key)
         return values[-1] if values else (default, self.place)
 
-    def words(self, key, with_separators=False):
+    def words(self, key, with_separators=False, is_strict=False):
         """The values of a setting as words, each expanded after the split, as systemd does: what a specifier stands for is one word."""
         for value, place in self.keys.get(key, []):
-            yield [word and self.expand(place, key, word) for word in split(place, key, value, with_separators)], place
+            yield [word and self.expand(place, key, word) for word in split(place, key, value, with_separators, is_strict)], place
 
     def expand(self, place, key, text):
         def specifier(match):
@@ -215,9 +215,9 @@ ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v"
 ESCAPE = re.compile(r"""\\(?:([abfnrtvs\\"'])|x([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))""")
 
 
-def split(place, key, text, with_separators=False):
-    """The words of a value: quotes of both kinds anywhere, and the escapes of C; a backslash before anything else stays.
-    With separators, None stands for each ; that is a word of its own."""
+def split(place, key, text, with_separators=False, is_strict=False):
+    """The words of a value: quotes of both kinds anywhere, and the escapes of C; a backslash before anything else stays, with
+    that, unless this is strict. With separators, None stands for each ; that is a word of its own."""
     found, word, quote, at, began = [], None, "", 0, 0  # word: the parts of the one that has begun
     while at < len(text):
         part, match, here = text[at], ESCAPE.match(text, at) if text[at] == "\\" else None, at
@@ -231,6 +231,11 @@ def split(place, key, text, with_separators=False):
             word, began = [], here
         if match:
             word.append(unescaped(place, key, match))
+        elif part == "\\":
+            if is_strict:
+                raise Failure(place, f"{key}: {text[here:here + 2]} is not an escape: systemd leaves out the line")
+            word.append(text[here:at + 1])
+            at += 1
         elif part == quote:
             quote = ""
         elif not quote and part in "\"'":
@@ -390,12 +395,15 @@ def environment_of(unit):
     found = {"USER": user, "LOGNAME": user} if user and not user.isdigit() else {}
     if user in ("root", "0"):
         found["HOME"] = "/root"
-    for words, place in unit.words("Environment"):
+    for words, place in unit.words("Environment", is_strict=True):
         for word in words:
             name, equals, value = word.partition("=")
             if not equals or not name:
                 raise Failure(place, f"Environment: {word[:100]!r} is not of the form KEY=VALUE")
-            found[name] = value
+            if re.fullmatch(NAME, name):
+                found[name] = value
+            else:
+                unit.find("Environment", place, f"{name[:100]} is not the name of a variable", "systemd leaves it out, too")
     if user and "HOME" not in found:
         unit.find("User", unit.last("User")[1], "HOME and SHELL are not those of the user", 'give the program HOME in "environment" where it reads that')
     return found
