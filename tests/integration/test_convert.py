@@ -26,18 +26,24 @@ def check(text):
     assert done.returncode == 0, done.stderr
 
 
+HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
+SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
+               'write the variables into "environment" where that matters')
+THREE_RETRIES = {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}, "startLimit": {"count": 4, "interval": "13s"}}
 CASES = [
     ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
                "[program:init]\ncommand=/srv/init\nautorestart=false\nstartsecs=0\npriority=1\n", "",
      {"web": {"command": ["/srv/web", "--in", "AREA", "-p", "80%"], "restart": "always",
-              "startLimit": {"count": 4, "interval": "11s"}, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
+              **THREE_RETRIES, "stopSignal": "QUIT", "stopTimeout": "20s", "output": {}, "after": ["init"]},
       "init": {"command": ["/srv/init"], "oneShot": True, "output": {}}}),
     ("Procfile", "web: serve --port 80\njob: a && b\n", "",
      {"web": {"command": ["serve", "--port", "80"], "output": {}}, "job": {"command": ["sh", "-c", "trap 'exit 143' TERM\na && b"], "output": {}, "stopScope": "tree"}}),
     ("a.service", "[Service]\nType=notify\nExecStart=/usr/bin/a -v\nUser=nobody\nRestart=always\nRestartSec=2\nPrivateTmp=yes\n",
+     f"AREA/a.service:4: {HOME_IS_MISSING}\n"
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
-     {"a": {"command": ["/usr/bin/a", "-v"], "readiness": {"type": "notify"}, "restart": "always",
-            "backoff": {"initial": "2s", "factor": 1, "max": "2s"}, "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
+     {"a": {"command": ["/usr/bin/a", "-v"], "environment": {"USER": "nobody", "LOGNAME": "nobody"}, "readiness": {"type": "notify"}, "startTimeout": "90s",
+            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s"},
+            "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
     ("d.service", "[Service]\nType=forking\nPIDFile=d.pid\nExecStart=/usr/sbin/d\nTimeoutStartSec=20\n", "",
      {"d": {"command": ["/usr/sbin/d"], "pidFile": "/run/d.pid", "restart": "never", "startTimeout": "20s", "stopScope": "tree",
             "stopTimeout": "90s"}}),
@@ -52,12 +58,13 @@ CASES = [
      "AREA/s.conf:2: command: pidproxy is left out: signals reach all processes of its command; where the command goes into the background, "
      'give the file as "pidFile" in place of "stopScope"\n',
      {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
-             "startLimit": {"count": 4, "interval": "11s"}, "output": {}}}),
+             **THREE_RETRIES, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
-     {"web": {"command": ["sh", "-c", "serve $PORT"], "output": {}, "restart": "always", "stopScope": "tree"}}),
+     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
+              "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
                "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
-     {"web": {"command": ["/srv/web"], "restart": "always", "startLimit": {"count": 1, "interval": "1s"},
+     {"web": {"command": ["/srv/web"], "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
               "output": {"file": "/log/out", "maxSize": 52428800, "maxFiles": 10,
                          "stderr": {"file": "/log/err", "maxSize": 1048576, "maxFiles": 2}}}}),
     ("s.conf", "[program:w]\ncommand=/srv/w\nautostart=false\nautorestart=false\nnumprocs=3\nprocess_name=%(program_name)s_%(process_num)02d\n"
@@ -128,13 +135,13 @@ CASES = [
      "AREA/a.service:14: SendSIGKILL: what does not stop in time is killed; give it a longer \"stopTimeout\"\n",
      {"a": {"command": ["sh", "-c", "exec /bin/sh -c 'a $X `b`  '\"${HOME}\""], "restart": "never",
             "successCodes": [65, "KILL", 3], "stopTimeout": "90s", "capabilities": {"bounding": [], "ambient": []}}}),
-    ("a.service", "[Service]\nEnvironment=\"OPTIONS=-a -b\" CONFIG=/etc/a\nEnvironmentFile=-/etc/default/a\nUser=a\nKillMode=mixed\n"
+    ("a.service", "[Service]\nEnvironment=\"OPTIONS=-a -b\" CONFIG=/etc/a\nEnvironmentFile=-/etc/default/missing\nUser=a\nKillMode=mixed\n"
                   "ExecStart=/usr/sbin/a -f ${CONFIG} $OPTIONS\nTimeoutStopSec=0\nCapabilityBoundingSet=~CAP_CHOWN\nCapabilityBoundingSet=\n"
                   "CapabilityBoundingSet=CAP_SETUID CAP_SETGID\n",
-     "AREA/a.service:3: EnvironmentFile: a shell reads the file, which expands $ and ` in it; write the variables into \"environment\" where that matters\n"
+     f"AREA/a.service:4: {HOME_IS_MISSING}\nAREA/a.service:3: {SHELL_READS}\n"
      "AREA/a.service:7: TimeoutStopSec: a stop always has a limit; it is one day here\n",
-     {"a": {"command": ["sh", "-c", "set -a; [ ! -r /etc/default/a ] || . /etc/default/a; set +a\nexec /usr/sbin/a -f \"${CONFIG}\" $OPTIONS"],
-            "environment": {"OPTIONS": "-a -b", "CONFIG": "/etc/a"}, "restart": "never", "stopTimeout": "86400s", "user": "a",
+     {"a": {"command": ["sh", "-c", "set -a; [ ! -e /etc/default/missing ] || . /etc/default/missing; set +a\nset -f\nexec /usr/sbin/a -f \"${CONFIG}\" $OPTIONS"],
+            "environment": {"USER": "a", "LOGNAME": "a", "OPTIONS": "-a -b", "CONFIG": "/etc/a"}, "restart": "never", "stopTimeout": "86400s", "user": "a",
             "capabilities": {"bounding": ["SETUID", "SETGID"]}}}),
     # What supervisor's sample has: the daemon's own user, variables that others name, priorities of groups.
     ("s.conf", "[supervisord]\nuser=daemon\numask=027\nminfds=1024\nenvironment=BASE=\"/srv\"\n[program:web]\ncommand=%(ENV_BASE)s/web\n"
@@ -142,7 +149,7 @@ CASES = [
                "[program:log]\ncommand=log\n[group:first]\nprograms=log\npriority=-5\n",
      "AREA/s.conf:4: minfds: it is about supervisord itself; options of the launcher take its place; see triton-launch(1)\n",
      {name: {"command": command, "environment": {"BASE": "/srv"} | environment, "user": user, "umask": "0027", "restart": "on-failure",
-             "startLimit": {"count": 4, "interval": "11s"}, "output": {}} | more
+             **THREE_RETRIES, "output": {}} | more
       for name, command, environment, user, more in (
           ("web", ["/srv/web"], {}, "daemon", {"after": ["db"]}), ("db", ["/srv/db", "db"], {"MODE": "db"}, "db", {"after": ["log"]}),
           ("log", ["log"], {}, "daemon", {"groups": ["first"]}))}),
@@ -234,13 +241,13 @@ def test_runit_services_as_packages_have_them(area):
         f"{area}/sv/a/finish: finish: it runs after each end, with the code and the signal as arguments; it is \"onFailure\" here, which runs when the "
         "program is given up, with the code; $TRITON_EXIT_SIGNAL has the signal\n"
         f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
-        f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n"
-        f"{area}/sv/b/log/run:1: log: no program reads the output of another; \"output\" with \"file\" keeps and rotates it\n")
+        f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n")
     assert json.loads(done.stdout)["programs"] == {
         "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
               "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
               "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
-        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b"}}
+        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "output": {"to": "b-log", "stderr": "inherit"}},
+        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log"}}
     check(done.stdout)
 
 
@@ -261,6 +268,13 @@ BAD = [
     ("c.yml", "services:\n  a: {entrypoint: a, ulimits: {nofile: {soft: 5, hard: 1}}}\n", ":2: nofile: soft is more than hard"),
     ("process-compose.yaml", "processes:\n  a: {command: a, depends_on: {b: {condition: [x]}}}\n  b: {command: b}\n",
      ":2: depends_on: \"['x']\" is not a condition"),
+    ("process-compose.yaml", "processes:\n  a:\n    command: a {{if .X}}b{{end}}\n", ":3: command: the template {{if .X}} is not understood; write out what it becomes"),
+    ("process-compose.yaml", "processes:\n  a: {replicas: 2, command: 'a {{.PC_REPLICA_NUM}}'}\n",
+     ":2: command: the template {{.PC_REPLICA_NUM}} is not understood; write out what it becomes"),
+    ("process-compose.yaml", "processes:\n  a: {command: [a]}\n", ":2: command: is not a string"),
+    ("process-compose.yaml", "processes:\n  a: {command: a, readiness_probe: {exec: {command: {a: b}}}}\n", ":2: command: is not a string"),
+    ("process-compose.yaml", "processes:\n  a:\n    command: \"" + "{" * 200000 + "\\n\"\n",
+     ":3: command: the template " + "{" * 100 + " is not understood; write out what it becomes"),
     ("process-compose.yaml", "processes:\n  a:\n", ":2: a has no command"),
     ("s.conf", b"[program:x]\ncommand=\xff\n", ":2: is not UTF-8"),
     ("s.conf", "[program:x]\ncommand=a\0\n", ":2: has a NUL byte"),
@@ -276,10 +290,19 @@ BAD = [
     ("s.conf", "[program:x]\ncommand=" + "x" * 300000 + "\n", ":2: is a command of more than 262144 bytes"),
     ("s.conf", "[program:x]\ncommand=" + "x" * 140000 + "\n", ":1: command: is longer than 131071 bytes"),
     ("s.conf", "[program:x]\ncommand=a\n" + " b\n" * 300000, ":2: command: is longer than 262144 bytes"),
+    ("s.conf", "[program:x]\ncommand=a\nenvironment=A=b c,D=e\n",
+     ":3: environment: ', D = e' is not of the form KEY=VALUE; a value of several words needs quotes"),
+    ("s.conf", "[fcgi-program:x]\ncommand=a\nsocket=tcp://1.2.3:80\n", ":3: socket: 'tcp://1.2.3:80' is neither unix:///PATH nor tcp://ADDRESS:PORT"),
+    ("s.conf", "[fcgi-program:x]\ncommand=a\nsocket=tcp://1.2.3.4:70000\n", ":3: socket: the port: '70000' is not an integer from 1 to 65535"),
+    ("s.conf", "[program:x]\ncommand=a\nenvironment=A='b\n", ":3: environment: \"A='b\": no closing quotation"),
     ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
     ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
+    ("a.socket", "[Socket]\nListenStream=80\n", ": is a socket unit: only services are converted"),
+    ("a.service", "[Service]\nEnvironment=A=\\d\nExecStart=/a\n", ":2: Environment: \\d is not an escape: systemd leaves out the line"),
+    ("a.service", "[Service]\nEnvironment=A=\\;\nExecStart=/a\n", ":2: Environment: \\; is not an escape: systemd leaves out the line"),
+    ("a.service", "[Service]\nExecStart=/a \\xff\n", ":2: ExecStart: '\\udcff' is not UTF-8"),
     ("a.service", "[Service]\nExecStart=/a \\x00\n", ":2: ExecStart: \\x00 is not a character that a word may have"),
     ("a.service", "[Service]\nExecStart=/a ; /b\n", ":2: ExecStart: only Type=oneshot may have several"),
     ("a.service", "[Service]\nExecStart=/a\nTimeoutStopSec=" + "1s " * 300000 + "\n", ":3: TimeoutStopSec: '" + ("1s " * 34)[:100] + "' is not a time span"),
@@ -387,6 +410,333 @@ def test_words_of_units_are_split_as_systemd_does(area):
     done = convert(area / "a.service")
     assert json.loads(done.stdout)["programs"]["a"]["command"] == [
         "sh", "-c", "/a 'b cd' 'e'\"'\"'f' 'A\tg' '\\q' ';' '' || exit\nexec /h"]
+
+
+def service_of(area, text, *arguments, name="a.service", findings=()):
+    """The program of a unit with this section [Service], whose findings have these keys."""
+    (area / name).write_text("[Service]\n" + text)
+    done = convert("--json", *arguments, area / name)
+    told = json.loads(done.stderr)
+    assert [finding["key"] for finding in told.get("findings", [told])] == list(findings)
+    check(done.stdout)
+    return next(iter(json.loads(done.stdout)["programs"].values()))
+
+
+def test_lines_of_units_go_on_after_one_backslash_and_not_after_two(area):
+    program = service_of(area, "ExecStart=/a \\\n# a comment\n; and another\n  b \\\nc\n"
+                               "Environment=A=x\\\\\nEnvironment=B=y\nStandardOutput=append:/log\\")
+    assert program["command"] == ["/a", "b", "c"]
+    assert program["environment"] == {"A": "x\\", "B": "y"}
+    assert program["output"] == {"file": "/log"}
+
+
+def test_specifiers_of_units_are_put_in_after_the_words_are_split(area):
+    program = service_of(area, "Environment=\"A=%i\" B=%I\nExecStart=/a %i '%I' --x=%I %% \\xc3\\xa4 \\U0001f600 %p\n", "--instance", "b\\x20c-d", name="p@.service",
+                         findings=["p@b\\x20c-d"])
+    assert program["command"] == ["/a", "b\\x20c-d", "b c/d", "--x=b c/d", "%", "ä", "\U0001f600", "p"]
+    assert program["environment"] == {"A": "b\\x20c-d", "B": "b c/d"}
+
+
+def test_variables_in_commands_of_units_mean_what_they_do_for_systemd(area):
+    lines = "Environment=ONE=one 'TWO=two two' \"FOUR='a b' c\\\\\\\\d\" NONE=\n"
+    assert service_of(area, lines + "ExecStart=/a $ONE $TWO ${TWO} x${NONE}y $FOUR ${NONE} $NONE $$ONE $${ONE} $$${ONE} a$ONE ${ONE:-x}. $1 $\n",
+                      findings=["ExecStart", "ExecStart", "ExecStart"])["command"] == [
+        "/a", "one", "two", "two", "two two", "xy", "a b", "c\\d", "", "$ONE", "${ONE}", "$one", "a$ONE", "."]
+    assert service_of(area, lines + "ExecStart=:/a $ONE ${ONE} $$ONE\n")["command"] == ["/a", "$ONE", "${ONE}", "$$ONE"]
+    assert service_of(area, "ExecStart=/bin/sh -c 'echo $$HOME; ${X} \\'y' $Y\n")["command"] == [
+        "sh", "-c", "set -f\nexec /bin/sh -c 'echo $HOME; '\"${X}\"' '\"'\"'y' $Y"]
+
+
+def test_a_backslash_that_begins_no_escape_stays_with_what_follows_it(area):
+    assert service_of(area, "ExecStart=/a \\ b \\q'\\d' \\; c\\;\\ \nEnvironment=A-B=1 C=2\n", findings=["Environment"])["command"] == ["/a", "\\ b", "\\q\\d", ";", "c\\;\\"]
+
+
+def test_a_semicolon_in_quotes_is_a_word(area):
+    assert service_of(area, "ExecStart=/a ';' \\; \";\"\n")["command"] == ["/a", ";", ";", ";"]
+
+
+@pytest.mark.parametrize("text, expected, findings", [
+    ("A=1\nB=a=b:c/d # e\n#C=3\n\nE=\n", {"environmentFile": ["AREA/env"]}, []),
+    ("A='1 2'\nB=\"x\"\n", {"command": ["sh", "-c", "set -a; . AREA/env || exit; set +a\nset -f\nexec /a $A"], "environment": {"X": "x"}}, ["EnvironmentFile"]),
+    ("A=-a \"-b c\"\nB=\"x$HOME\"  'y' z\nX=\"a\\\"b\\q\\\nc\"\nexport C=1\nD='\n'\n",
+     {"command": ["/a", "-a", "-b c"], "environment": {"X": "a\"b\\qc", "A": "-a \"-b c\"", "B": "x$HOMEyz", "D": "\n"}}, ["EnvironmentFile"]),
+    ("X=1\n", {"command": ["sh", "-c", "set -a; . AREA/env || exit; set +a\nset -f\nexec /a $A"]}, ["EnvironmentFile"]),
+], ids=["plain", "quoted", "not for a shell", "it overrides"])
+def test_a_file_of_variables_is_read_as_systemd_does(area, text, expected, findings):
+    (area / "env").write_text(text)
+    program = service_of(area, f"Environment=X=x\nEnvironmentFile={area}/env\nExecStart=/a $A\n", findings=findings)
+    expected = json.loads(json.dumps(expected).replace("AREA", str(area)))
+    assert {key: program.get(key) for key in expected} == expected
+
+
+def test_a_pattern_of_files_of_variables_means_those_that_are_there(area):
+    for name in ("b.conf", "a.conf", "c.txt"):
+        (area / name).write_text("A=1\n")
+    program = service_of(area, f"EnvironmentFile=-{area}/*.conf\nExecStart=/a\n", findings=["EnvironmentFile"])
+    assert program["environmentFile"] == [{"path": f"{area}/{name}.conf", "optional": True} for name in "ab"]
+
+
+def test_drop_ins_are_found_where_systemd_finds_them(area):
+    """Of all directories, in the order of their names; a more special one, or /dev/null, hides others of its name."""
+    lib, etc = area / "usr/lib/systemd/system", area / "etc/systemd/system"
+    for path, text in {lib / "web-a@.service": "ExecStart=/a\nEnvironment=A=0\n", lib / "web-a@.service.d/10-x.conf": "Environment=A=1\n",
+                       etc / "web-a@.service.d/20-y.conf": "Environment=A=2\n", lib / "web-a@.service.d/20-y.conf": "Environment=B=2\n",
+                       etc / "web-a@blue.service.d/15.conf": "Environment=A=3 C=1\n", lib / "web-.service.d/05.conf": "Environment=D=1\n",
+                       lib / "service.d/99.conf": "Environment=E=1\n", lib / "web-a@.service.d/30.conf": "Environment=F=1\n",
+                       lib / "web-a@.service.d/not": "nothing"}.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("[Service]\n" + text)
+    (etc / "web-a@.service.d/30.conf").symlink_to("/dev/null")
+    done = convert("--instance", "blue", lib / "web-a@.service")
+    assert json.loads(done.stdout)["programs"]["web-a-blue"]["environment"] == {"A": "2", "D": "1", "C": "1", "E": "1"}
+
+
+@pytest.mark.parametrize("lines, expected", [
+    ("Restart=always\n", {"startLimit": None, "restart": "always", "successCodes": None}),
+    ("Restart=always\nRestartSec=1\n", {"startLimit": {"count": 5, "interval": "10s"}}),
+    ("Restart=always\nRestartSec=5\n", {"startLimit": None}),
+    ("Restart=always\nStartLimitBurst=0\n", {"startLimit": None}),
+    ("Restart=always\nStartLimitInterval=infinity\nStartLimitBurst=3\n", {"startLimit": {"count": 3, "interval": "31536000s"}}),
+    ("Restart=on-failure\nSuccessExitStatus=3 TERM SIGUSR1\n", {"successCodes": [3, "TERM", "USR1", "HUP", "INT", "PIPE"]}),
+    ("Restart=on-failure\nRestartPreventExitStatus=255 SIGKILL\n", {"permanentFailureCodes": [255, "KILL"], "successCodes": ["HUP", "INT", "TERM", "PIPE"]}),
+    ("Restart=on-failure\nSuccessExitStatus=42\nRestartPreventExitStatus=42 TERM 3\n",
+     {"permanentFailureCodes": [3], "successCodes": [42, "HUP", "INT", "TERM", "PIPE"]}),
+    ("Type=notify\nTimeoutSec=5\nTimeoutStopSec=7\n", {"startTimeout": "5s", "stopTimeout": "7s"}),
+    ("Type=notify\nTimeoutStopSec=7\nTimeoutSec=5\n", {"startTimeout": "5s", "stopTimeout": "5s"}),
+    ("Type=notify\n", {"startTimeout": "90s"}),
+    ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
+    ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
+    ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
+])
+def test_settings_of_units_keep_their_meaning(area, lines, expected):
+    program = service_of(area, "ExecStart=/a\n" + lines)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("lines, keys", [
+    ("Restart=always\nRestartPreventExitStatus=0\n", ["RestartPreventExitStatus"]), ("Type=oneshot\nRestart=always\n", ["Restart"]),
+    ("Restart=always\nSuccessExitStatus=42\nRestartPreventExitStatus=42\n", ["RestartPreventExitStatus"]),
+    ("SupplementaryGroups=daemon\n", ["SupplementaryGroups"]), ("WorkingDirectory=-/srv\n", ["WorkingDirectory"]), ("RemainAfterExit=yes\n", ["RemainAfterExit"]),
+    ("SendSIGHUP=yes\nFinalKillSignal=SIGQUIT\n", ["SendSIGHUP", "FinalKillSignal"]), ("LimitFOO=1\n", ["LimitFOO"]), ("User=a\n", ["User"]),
+    ("StandardOutput=null\nStandardError=journal\n", ["StandardError"]), ("StartLimitBurst=2000\nRestart=always\n", ["StartLimitBurst"]),
+    ("Type=oneshot\nRemainAfterExit=yes\nSendSIGHUP=no\n", []), ("User=a\nEnvironment=HOME=/a\n", []),
+    ("[Unit]\nConflicts=shutdown.target\n", []), ("[Unit]\nConflicts=a.service\n", ["Conflicts"]),
+])
+def test_settings_of_units_without_an_equivalent_are_told(area, lines, keys):
+    service_of(area, "ExecStart=/a\n" + lines, findings=keys)
+
+
+def test_an_empty_value_does_not_take_back_a_relation(area):
+    (area / "b.service").write_text("[Service]\nExecStart=/b\n")
+    (area / "a.service").write_text("[Unit]\nAfter=b.service\n[Service]\nExecStart=/x\nExecStart=\nExecStart=/a\n")
+    (area / "a.service.d").mkdir()
+    (area / "a.service.d/x.conf").write_text("[Unit]\nAfter=\n")
+    programs = json.loads(convert(area / "a.service", area / "b.service").stdout)["programs"]
+    assert (programs["a"]["after"], programs["a"]["command"]) == (["b"], ["/a"])
+
+
+
+def program_of(area, text, *arguments, name="s.conf", findings=(), files=None):
+    """The only program of a file, whose findings have these keys."""
+    for path, content in {name: text, **(files or {})}.items():
+        (area / path).parent.mkdir(parents=True, exist_ok=True)
+        (area / path).write_text(content)
+    done = convert("--json", *arguments, area / name)
+    told = json.loads(done.stderr)
+    assert [finding["key"] for finding in told.get("findings", [told])] == list(findings)
+    check(done.stdout)
+    return next(iter(json.loads(done.stdout)["programs"].values()))
+
+
+def test_lines_of_supervisord_are_those_of_configparser(area):
+    """Comments after a space, also of #; values that go on where a line is indented more than its key, also after a blank one."""
+    program = program_of(area, "[DEFAULT]\nuser=nobody\n[program:a] ; one\n  command=/a b;c d#e #f ; g\n; h\n\n    i\n  directory : /x=y\n"
+                               "environment=\n A=\"1\",\n # no\n\n B='x\n\n  y'\nstopsignal = HUP ;x\n")
+    assert program["command"] == ["/a", "b;c", "d#e", "i"]
+    assert (program["workingDirectory"], program["environment"], program["stopSignal"], program["user"]) == ("/x=y", {"A": "1", "B": "x\n\ny"}, "HUP", "nobody")
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("A=\"b,c\",B='d e'", {"A": "b,c", "B": "d e"}), ("A=/b:c.d-e+(f)", {"A": "/b:c.d-e+(f)"}), ("A=\"\",B=''", {"A": "", "B": ""}),
+    ("A=\"b'\"", {"A": "b"}), ("A=\"\\n\"", {"A": "\\n"}), ("A=1,", {"A": "1"}), ("A-B=1", {"A-B": "1"}),
+])
+def test_variables_of_supervisord_are_read_as_it_does(area, text, expected):
+    assert program_of(area, f"[program:a]\ncommand=/a\nautorestart=false\nenvironment={text}\n")["environment"] == expected
+
+
+def test_an_included_section_adds_to_that_of_its_name(area):
+    program = program_of(area, "[include]\nfiles=c/*.conf\n[program:a]\ncommand=/a\nautorestart=false\nuser=root\n", name="etc/s.conf",
+                         files={"etc/c/1.conf": "[program:a]\nuser=nobody\ndirectory=%(here)s\n"})
+    assert program == {"command": ["/a"], "restart": "never", "user": "nobody", "workingDirectory": f"{area}/etc/c", "output": {}}
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    ("startsecs=0\nautorestart=true\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 1, "max": "1s"}}, []),
+    ("startsecs=10\nstartretries=10\n", {"startLimit": {"count": 11, "interval": "171111ms"}, "backoff": {"initial": "6111ms", "factor": 1, "max": "6111ms"}}, []),
+    ("user=1000\n", {"user": 1000}, []),
+    ("stdout_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": {}}}, []),
+    ("stdout_logfile=/o\nstderr_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10}}, []),
+    ("stdout_logfile=/o\nredirect_stderr=true\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10}}, []),
+    ("stdout_logfile=/o\nstderr_logfile=/dev/stderr\nstderr_logfile_maxbytes=0\n",
+     {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": "inherit"}}, []),
+    ("stdout_logfile=/dev/fd/1\nstdout_logfile_maxbytes=0\nstderr_logfile=/dev/fd/2\n", {"output": "inherit"}, []),
+    ("stdout_logfile=/dev/stdout\nstderr_logfile=NONE\n", {"output": {"format": "raw", "stderr": "null"}}, []),
+    ("stdout_logfile=/dev/stdout\nstderr_logfile=/e\nstderr_logfile_backups=1\n",
+     {"output": {"format": "raw", "stderr": {"file": "/e", "maxSize": 52428800, "maxFiles": 1}}}, []),
+    ("stdout_logfile=NONE\nstderr_logfile=/dev/stderr\n", {"output": "null"}, ["stderr_logfile"]),
+    ("[supervisord]\nnodaemon=true\numask=077\ndirectory=/x\n", {"umask": None, "workingDirectory": None}, []),
+    ("[supervisord]\numask=077\ndirectory=/x\n", {"umask": "0077", "workingDirectory": "/x"}, []),
+    ("[group:g]\nprograms=a,b\n", {"groups": ["g"]}, ["[group:g]"]),
+])
+def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findings):
+    program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+
+def compose_of(area, lines, **more):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    return program_of(area, "services:\n  a:\n    entrypoint: a\n" + "".join(f"    {line}\n" for line in lines), name="compose.yml", **more)
+
+
+@pytest.mark.parametrize("text, expected", [
+    ("${A:-${B:-c}}-${PATH:+${X:-y}}z", "c-yz"), ("$$A $${A} ${A-}$$$$", "$A ${A} $$"), ("${A:-a b} }${A:-{}}", "a b }{}"), ("x${A:-$$B}", "x$B"),
+])
+def test_variables_of_compose_are_replaced_as_it_does(area, text, expected):
+    assert compose_of(area, [f"environment: {{V: '{text}'}}"])["environment"] == {"V": expected}
+
+
+def test_a_variable_in_braces_that_are_left_open_is_refused(area):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, environment: {V: '${A:-b'}}\n")
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/c.yml:2: V: '${{A:-b' is not a variable\n"
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, environment: {V: '" + "${A:-" * 5000 + "'}}\n")
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/c.yml:2: V: variables are nested more than 20 deep\n"
+
+
+def test_the_environment_comes_before_the_file_env_of_compose(area):
+    program = compose_of(area, ["environment: [A, 'P=${PATH}', B, 'C=${C}']"], files={".env": "A=1\nPATH=no\nC='x $A'\n"})
+    assert program["environment"] == {"A": "1", "P": os.environ["PATH"], "C": "x $A"}
+
+
+def test_a_file_of_variables_is_read_as_compose_does(area):
+    text = ("# c\nexport A=1 # one\nB='a $A\n#b' # c\nC=\"x\\ty $A ${Z:-z} \\$A \\\"q\\\" \\w\"\nD = a#b\nE=\nF\nG: h\n  H=$A-${A}  \nI=a 'b' $\n")
+    assert compose_of(area, ["env_file: e.env"], files={"e.env": text})["environment"] == {
+        "A": "1", "B": "a $A\n#b", "C": "x\ty 1 z $A \"q\" \\w", "D": "a#b", "E": "", "G": "h", "H": "1-1", "I": "a 'b' $"}
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true"], {"tty": True, "output": {}}, []), (["oom_score_adj: -5"], {"oomScoreAdj": -5}, []),
+    (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
+    (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+])
+def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
+    program = compose_of(area, lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("text, line", [("A" + " " * 900000 + "B\n", 1), ("A='x'" + " " * 900000 + "B\n", 1), ("".join(f"A{n}=1\n" for n in range(80000)) + "=", 80001),
+                                        ("A=\"" + "\\a" * 400000, 1), ("A='\n", 1)], ids=["spaces", "more", "lines", "escapes", "quote"])
+def test_a_bad_file_of_variables_of_compose_is_told_soon(area, text, line):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, env_file: e}\n")
+    (area / "e").write_text(text)
+    assert convert(area / "c.yml").stderr == f"triton-launch-convert: {area}/e:{line}: is not of the form NAME=VALUE\n"
+
+
+@pytest.mark.parametrize("address", ["udp://10.01", "tcp://1.2.3.4:70000", "tcp://[1::2::3]:5", "udp://1.2.3.4.5:5", "udp://[1.2.3.4]"])
+def test_an_address_that_is_none_is_told(area, address):
+    lines = [f"logging: {{driver: syslog, options: {{syslog-address: '{address}'}}}}"]
+    assert compose_of(area, lines, findings=["syslog-address"])["output"] == {}
+
+
+def test_a_service_that_is_healthy_by_its_image_is_told(area):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    (area / "c.yml").write_text("services:\n  a: {entrypoint: a, depends_on: {b: {condition: service_healthy}}}\n  b: {entrypoint: b}\n")
+    assert convert(area / "c.yml").stderr == (f"{area}/c.yml:2: b: its healthcheck is that of its image; "
+                                              'write it into "readiness"; until then it counts as healthy when it runs\n')
+
+
+def process_of(area, lines, top="", **more):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    return program_of(area, top + "processes:\n  a:\n" + "".join(f"    {line}\n" for line in lines), name="process-compose.yaml", **more)
+
+
+def test_variables_and_templates_of_process_compose_are_replaced(area):
+    """A shell replaces $NAME of a command; what it does not read is replaced now."""
+    program = process_of(area, ["command: 'echo $$HOME {{.WHO}} {{ .N }} ${X:-y} {{.PC_REPLICA_NUM}}'", "vars: {N: 5}", "working_dir: '/srv/${D}'",
+                                "environment: ['DATA=${D}/{{.WHO}}', 'COST=$$5']"], "vars: {WHO: me, N: 4}\n", files={".env": "D='dir'\n"}, findings=[".env"])
+    assert program["command"] == ["bash", "-c", "trap 'exit 143' TERM\necho $HOME me 5 ${X:-y} 0"]
+    assert (program["workingDirectory"], program["environment"]) == ("/srv/dir", {"D": "dir", "DATA": "dir/me", "COST": "$5"})
+    assert process_of(area, ["command: 'echo $$$$'"], "disable_env_expansion: true\n", findings=[".env"])["command"][2] == "echo $$$$"
+
+
+@pytest.mark.parametrize("lines, expected, findings", [
+    (["command: a", "availability: {restart: exit_on_failure}"],
+     {"restart": "on-failure", "startLimit": {"count": 1, "interval": "31536000s", "action": "exit"}, "critical": None}, ["restart"]),
+    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}}, []),
+    (["command: a", "ready_log_line: 'up (1.5)'"], {"readiness": {"type": "log", "pattern": "up\\ \\(1\\.5\\)"}}, []),
+    (["command: a", "is_tty: true"], {"tty": True}, []), (["command: a", "is_foreground: true"], {"autoStart": False}, ["is_foreground"]),
+    (["command: a", "extends: b"], {}, ["extends"]),
+    (["command: a", "readiness_probe: {http_get: {port: '80', path: /x, headers: {Host: [b]}, scheme: http}, initial_delay_seconds: 4, failure_threshold: 2}"],
+     {"readiness": {"type": "http", "url": "http://127.0.0.1:80/x", "status": 200, "headers": {"Host": "b"}, "timeout": "1s"}, "startTimeout": "24s"}, []),
+    (["command: a", "liveness_probe: {exec: {command: b, working_dir: /}, timeout_seconds: 7, nothing: 1}"],
+     {"health": {"type": "exec", "command": ["bash", "-c", "b"], "timeout": "7s", "retries": 3}}, ["working_dir", "nothing"]),
+    (["command: a $PC_REPLICA_NUM", "replicas: 2", "log_location: /log/a"],
+     {"count": 2, "environment": {"PC_PROC_NAME": "a", "PC_REPLICA_NUM": {"type": "ProcessNumber", "offset": -1}},
+      "output": {"file": {"type": "Concatenate", "values": ["/log/a.", {"type": "ProcessNumber", "offset": -1}]}}}, []),
+    (["command: a", "log_location: '/log/{PC_REPLICA_NUM}'"], {"output": {"file": {"type": "Concatenate", "values": ["/log/", {"type": "ProcessNumber", "offset": -1}]}}}, []),
+])
+def test_settings_of_process_compose_keep_their_meaning(area, lines, expected, findings):
+    program = process_of(area, lines, findings=findings)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+
+def test_services_have_the_names_of_their_links_and_may_be_programs(area):
+    (area / "real").mkdir()
+    (area / "real/run").write_bytes(b"\x7fELF\xff\0")
+    (area / "real/run").chmod(0o755)
+    (area / "sv").mkdir()
+    (area / "sv/web").symlink_to(area / "real")
+    done = convert(area / "sv")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real"}}
+
+
+def test_the_stderr_of_a_script_is_joined_where_it_says_so(area):
+    for name, line in {"a": "command -v x >/dev/null 2>&1", "b": "exec 2>&1", "c": "exec x 2>&1"}.items():
+        (area / name / "log").mkdir(parents=True)
+        (area / name / "run").write_text(f"#!/bin/sh\n{line}\n")
+        (area / name / "log/run").write_text(f"#!/bin/sh\nexec svlogd {area}\n")
+        for path in (area / name / "run", area / name / "log/run"):
+            path.chmod(0o755)
+    programs = json.loads(convert("--from", "runit", area).stdout)["programs"]
+    assert {name: program["output"].get("stderr") for name, program in programs.items()} == {"a": "inherit", "b": None, "c": None}
+
+
+def test_pipelines_of_s6_rc_are_pipes(area):
+    """Two producers, a filter, and a logger that no output replaces; what no output does is told."""
+    for path, text in {"a/run": "#!/bin/sh\n", "a/producer-for": "filter", "b/run": "#!/bin/sh\n", "b/producer-for": "filter\n", "b/timeout-down": "5",
+                       "filter/run": "#!/bin/sh\n", "filter/consumer-for": "a\nb\n", "filter/producer-for": "log", "log/run": "#!/bin/sh\nlogger -t a\n",
+                       "log/consumer-for": "filter", "c/run": "#!/bin/sh\n", "c/producer-for": "gone", "c/max-death-tally": "3", "c/flag-newpidns": ""}.items():
+        (area / path).parent.mkdir(exist_ok=True)
+        (area / path).write_text(text)
+        (area / path).chmod(0o755)
+        (area / path).with_name("type").write_text("longrun\n")
+    done = convert("--json", area)
+    assert [finding["key"] for finding in json.loads(done.stderr)["findings"]] == ["timeout-down", "max-death-tally", "flag-newpidns", "producer-for"]
+    programs = json.loads(done.stdout)["programs"]
+    assert {name: program.get("output") for name, program in programs.items()} == {
+        "a": {"to": "filter", "stderr": "inherit"}, "b": {"to": "filter", "stderr": "inherit"}, "filter": {"to": "log", "stderr": "inherit"}, "log": None, "c": None}
+    check(done.stdout)
+
+
+
+def test_what_only_a_shell_has_is_not_executed(area):
+    (area / "Procfile").write_text("a: eval $X\nb: ulimit -n $N\nc: . ./env $X\nd: 'cd' $X\ne: A+=1 b\nf: time a *\ng: serve *\n")
+    programs = json.loads(convert(area / "Procfile").stdout)["programs"]
+    assert [name for name, program in programs.items() if program["command"][2].startswith("exec ")] == ["g"]
 
 
 def test_a_file_that_is_there_stays(area):

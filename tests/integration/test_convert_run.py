@@ -184,6 +184,29 @@ programs=web,later
     assert sorted(converted.told()[-3:]) == ["later SIGTERM", "web SIGQUIT", "web SIGQUIT"]
 
 
+def test_supervisord_gives_up_after_its_retries_and_does_not_wait_for_what_is_held(as_pid1):
+    converted = Converted(as_pid1, {"supervisord.conf": """\
+[program:held]
+command=AREA/bin/tell held
+autostart=false
+priority=1
+
+[program:broken]
+command=AREA/bin/tell broken exit=3
+startretries=1
+priority=2
+
+[program:web]
+command=AREA/bin/tell web "it's#here" # a comment
+priority=3
+"""}, "supervisord.conf")
+    assert converted.up("web")["words"] == ["it's#here"]
+    converted.settled("broken", "failed")
+    assert converted.told().count("broken") == 2
+    assert converted.launcher.stop() == Exit(0)
+    assert "held" not in converted.told()
+
+
 def test_a_procfile_with_a_release_and_a_shell(as_pid1):
     converted = Converted(as_pid1, {"Procfile": """\
 # as Heroku and foreman have it
@@ -240,26 +263,26 @@ def test_s6_rc_with_dependencies_a_logger_and_a_oneshot_that_is_undone(as_pid1):
     assert converted.told() == ["data-up", "db", "web", "web", "web SIGTERM", "db SIGINT", "data-down"]
 
 
-def test_s6_services_with_loggers_and_a_finish_script(as_pid1):
+def test_s6_services_with_loggers(as_pid1):
     converted = Converted(as_pid1, {
         "services/web/run": "#!/bin/sh\nexport STAGE=test\nexec AREA/bin/tell web out=hello err=aside\n",
         "services/web/log/run": "#!/bin/sh\nexec s6-log -- n20 s1000000 AREA/log\n",
         "services/web/down-signal": "SIGUSR1\n",
         "services/web/timeout-kill": "100\n",
-        "services/broken/run": "#!/bin/sh\nexec AREA/bin/tell broken exit=9\n",
-        "services/broken/finish": "#!/bin/sh\nexec AREA/bin/tell finish \"$@\" \"in=$PWD\" exit=0\n",
+        "services/broken/run": "#!/bin/sh\nexec AREA/bin/tell broken out=oh exit=9\n",
         "services/broken/max-death-tally": "1\n",
+        "services/broken/log/run": "#!/bin/sh\nread -r line\nexec AREA/bin/tell reader \"$line\" \"in=$PWD\"\n",
         "services/held/run": "#!/bin/sh\nexec AREA/bin/tell held\n",
         "services/held/down": "",
         "services/.s6-svscan/crash": "#!/bin/sh\n",
         "log/index": "",
-    }, "services", left_out=["finish"])
+    }, "services", left_out=["max-death-tally"])
     web = converted.up("web")
     assert web["environment"]["STAGE"] == "test"
     converted.logged("log/current", "hello\n")
     eventually(lambda: "\naside\n" in f"\n{converted.launcher.errors()}", "standard error is the launcher's own")
-    assert converted.up("finish")["words"] == ["9", f"in={converted.area}/services/broken", "exit=0"]
-    assert converted.told().count("broken") == 1
+    assert converted.up("reader")["words"] == ["oh", f"in={converted.area}/services/broken/log"]
+    eventually(lambda: converted.told().count("broken") > 2, "it is started again and again")
     converted.killed(web)
     converted.controlled.ctl("start", "held")
     converted.up("held")
@@ -374,7 +397,7 @@ ExecStart=/bin/sh -c 'exec AREA/bin/tell "app $NAME"'
 StandardOutput=null
 Restart=no
 """,
-    }, "--instance", "blue", "app@.service", left_out=["app@blue"])
+    }, "--instance", "blue", "app@.service", left_out=["User", "app@blue"])
     app = converted.up("app blue")
     assert (app["user"], app["group"]) == (65534, 1)
     assert app["environment"]["PREFIX"] == "app"
@@ -431,6 +454,25 @@ processes:
     converted.launcher.signal_inside(main["pid"], signal.SIGKILL)
     assert converted.launcher.wait() == Exit(128 + signal.SIGKILL)
     assert converted.told()[-3:] == ["bye", "web test SIGTERM", "db SIGINT"]
+
+
+def test_process_compose_ends_with_what_must_not_fail_and_waits_for_a_line(as_pid1):
+    pytest.importorskip("yaml", reason="needs python3-yaml")
+    converted = Converted(as_pid1, {"process-compose.yaml": """\
+processes:
+  ends:
+    command: exec AREA/bin/tell ends exit=0
+    availability: {restart: exit_on_failure}
+  db:
+    command: exec AREA/bin/tell db "out=db is up (1)" $$(echo 5)
+    ready_log_line: "up (1)"
+  fails:
+    command: "[[ x == x ]] && exec AREA/bin/tell fails exit=4"
+    depends_on: {db: {condition: process_log_ready}}
+    availability: {restart: exit_on_failure}
+"""}, "process-compose.yaml", left_out=["restart", "restart"])
+    assert converted.launcher.wait() == Exit(1)
+    assert sorted(converted.told()[:3]) == ["db", "ends", "fails"] and converted.told().count("fails") == 1
 
 
 def test_docker_compose_with_entry_points_and_health(as_pid1):

@@ -1,6 +1,7 @@
 """What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
 
 import fnmatch
+import ipaddress
 import json
 import os
 import re
@@ -259,9 +260,15 @@ def shell_command(script, *arguments):
     return ["sh", "-c", script, *(["sh", *arguments] if arguments else [])]
 
 
+# What is a part of the shell itself: exec finds no program of these names, or one that does something else.
+BUILTINS = set("""cd exec if while until for case select function set unset export readonly local declare typeset eval source . : [[ ulimit umask trap exit
+return break continue shift wait read alias unalias builtin command type hash times time bg fg jobs let shopt pushd popd getopts coproc""".split())
+
+
 def is_simple(script):
     """Whether a script is one command, which a shell may be replaced by."""
-    return not re.search(r"[;&|()`\n{}!]", script) and not re.match(r"\w+=|(cd|exec|if|while|for|case|set|export)\b", script)
+    first = re.sub(r"[\"'\\]", "", (script.split(None, 1) or [""])[0])
+    return not re.search(r"[;&|()`\n{}!]", script) and not re.match(r"\w+\+?=", first) and first not in BUILTINS
 
 
 def waiting(script, signal="TERM"):
@@ -306,6 +313,14 @@ def mode(place, key, text):
 def absolute(path, base):
     """A path, absolute."""
     return os.path.normpath(os.path.join(base, path))
+
+
+def is_address(host):
+    """Whether it is an IP address, one of version 6 in brackets, or localhost."""
+    try:
+        return host == "localhost" or ipaddress.ip_address(host.strip("[]")).version == (6 if host.startswith("[") and host.endswith("]") else 4)
+    except ValueError:
+        return False
 
 
 def directory_of(path):

@@ -2,9 +2,10 @@
 
 import os
 import re
+from collections import ChainMap
 from urllib.parse import quote
 
-from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, Failure, Place, absolute, directory_of, duration, is_simple, number, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -17,15 +18,24 @@ SERVICE_REASONS = {
     "links": NETWORK, "extra_hosts": NETWORK, "dns": NETWORK, "hostname": NETWORK,
     "volumes": FILES, "tmpfs": FILES, "secrets": FILES, "configs": FILES, "volumes_from": FILES,
     "privileged": ("rights belong to the container", "give them to the container, and less to programs by \"capabilities\""),
-    "tty": ("programs have no terminal", "leave it out"), "stdin_open": ("standard input is /dev/null", "leave it out"),
-    "profiles": ("there are no profiles", 'use "autoStart": false, or a configuration for each'),
+    "stdin_open": ("standard input is /dev/null", 'see "stdin" and "tty"'),
+    "profiles": ("there are no profiles", "it is not started by itself here; start it with triton-launch ctl start"),
+    "mem_reservation": ("nothing is set aside", 'use "cgroup": {"memoryMin": ...}'), "memswap_limit": ("it is memory and swap together", 'use "cgroup": {"swapMax": ...}'),
+    "cpu_shares": ("weights have another scale", 'use "cgroup": {"cpuWeight": ...}'), "cpuset": ("it is not a control group's here", 'use "cpuAffinity"'),
+    "group_add": ("they take the place of the user's own", 'use "supplementaryGroups"'), "develop": ("files are watched in another way", 'see "files"'),
+    "post_start": ("nothing runs after a start", 'make it a program with "requires" and "oneShot"'), "pre_stop": ("written in another way", 'see "preStop"'),
+    "read_only": FILES, "devices": FILES,
     "extends": ("a service is not taken from another", "write it out, or use docker compose config"),
     "cap_add": ("rights of the container", 'use "capabilities"'), "cap_drop": ("rights of the container", 'use "capabilities"'),
     "security_opt": ("rights of the container", 'use "noNewPrivileges" and "seccomp"'),
 }
 PROCESS_REASONS = {
     "is_daemon": ("the process that is started is the one that is watched", "let it stay in the foreground"),
-    "is_tty": ("programs have no terminal", "leave it out"),
+    "extends": ("a process is not taken from another", "write it out"),
+    "is_foreground": ("nobody starts it from a screen", "it is not started by itself here; start it with triton-launch ctl start"),
+    "is_elevated": ("programs do not get more rights", 'see "user" and "capabilities"'),
+    "launch_timeout_seconds": ("only a program with readiness has a limit for its start", 'see "startTimeout"'),
+    "log_configuration": ("logs are written in another way", 'see "output"'), "disable_ansi_colors": ("colours are not taken out", "let the program write none"),
     "namespace": ("programs have no namespaces", "name them one by one"),
     "schedule": ("written in another way", 'use "schedule": {"cron": ...} or {"every": ...}'),
 }
@@ -33,6 +43,13 @@ LOGGING = ("logs belong to the container", 'see "output"')
 DEPLOYMENT = ("deployment is not part of the container", "leave it to what runs the container")
 URL_SAFE = "/?#[]@!$&'()*+,;=:%~"
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+# A blank line, a comment, NAME, or NAME=VALUE. No two runs of spaces stand side by side, which would be tried in every division.
+ENV_LINE = re.compile(r"""[ \t]*(?:(?:export[ \t]+)?([^\s=:'"#]+)(?:[ \t]*[=:][ \t]*(?:'([^']*)'|"((?:[^"\\]|\\.)*)"|([^'"\s][^\n]*|)))?)?[ \t]*(?:\#[^\n]*)?(?:\n|$)""",
+                      re.DOTALL)
+# Text without a $; $$; $NAME; ${NAME and what may follow it; another $.
+VARIABLE = re.compile(r"([^$}]+|\})|\$(?:(\$)|([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)(:?[-+?])?|)")
 
 
 class Reader:
@@ -43,7 +60,7 @@ class Reader:
         self.document = load(conversion, path)
         if not isinstance(self.document, Map):
             raise Failure(Place(self.path), "is not a mapping")
-        self.variables = {}
+        self.variables, self.is_strict = {}, True
 
     def place(self, made, key):
         return Place(self.path, made.lines.get(key, 0))
@@ -66,26 +83,56 @@ class Reader:
         return self.interpolate(self.place(made, key), key, str(value).lower() if isinstance(value, bool) else str(value))
 
     def interpolate(self, place, key, text):
-        def value(match):
-            if match[0] == "$$":
-                return "$"
-            name, operator, other = match[1] or match[2], match[3] or "", match[4] or ""
-            if name is None:
-                raise Failure(place, f"{key}: a single $ must be written $$")
-            found = self.variables.get(name, self.conversion.environment.get(name))
-            if operator.startswith(":") and not found:
-                found = None
-            if operator.endswith("+"):
-                return other if found is not None else ""
-            if found is None and operator.endswith("?"):
-                raise Failure(place, f"{key}: the variable {name} is not set: {other}")
-            if found is None and not operator:
-                self.conversion.find(place, f"${name}", "the variable is not set here", "it is empty; set it and convert again")
-            return found if found is not None else other
-        made = re.sub(r"\$(?:\$|([A-Za-z_]\w*)|\{([A-Za-z_]\w*)(?:(:?[-+?])([^}]*))?\}|)", value, text)
+        """The text with its variables replaced: $NAME, ${NAME}, and ${NAME:-OTHER} with - ? or +, where OTHER may have variables, too."""
+        made, at = self.replaced(place, key, text, 0, "", 0)
         if len(made) > MAX_EXPANDED:
             raise Failure(place, f"{key}: becomes too long")
         return made
+
+    def replaced(self, place, key, text, at, end, depth):
+        """The text from here up to its end, with variables replaced, and where it ends."""
+        if depth > 20:
+            raise Failure(place, f"{key}: variables are nested more than 20 deep")
+        made, size = [], 0
+        while at < len(text) and not (end and text[at] == end):
+            match = VARIABLE.match(text, at)
+            at = match.end()
+            if match[1] is not None:
+                made.append(match[1])
+            elif match[2]:
+                made.append("$")
+            elif name := match[3] or match[4]:
+                other = ""
+                if match[5]:
+                    other, at = self.replaced(place, key, text, at, "}", depth + 1)
+                if match[4] and text[at:at + 1] != "}":
+                    raise Failure(place, f"{key}: {text[match.start():match.start() + 100]!r} is not a variable")
+                at += bool(match[4])
+                made.append(self.value_of(place, key, name, match[5] or "", other))
+            elif self.is_strict:
+                raise Failure(place, f"{key}: a single $ must be written $$")
+            else:
+                made.append("$")
+            size += len(made[-1])
+            if size > MAX_EXPANDED:
+                raise Failure(place, f"{key}: becomes too long")
+        return "".join(made), at
+
+    def value_of(self, place, key, name, operator, other):
+        found = self.variable(name)
+        if operator.startswith(":") and not found:
+            found = None
+        if operator.endswith("+"):
+            return other if found is not None else ""
+        if found is None and operator.endswith("?"):
+            raise Failure(place, f"{key}: the variable {name} is not set: {other}")
+        if found is None and not operator:
+            self.conversion.find(place, f"${name}", "the variable is not set here", "it is empty; set it and convert again")
+        return found if found is not None else other
+
+    def variable(self, name):
+        """The environment comes before the file .env."""
+        return self.conversion.environment.get(name, self.variables.get(name))
 
     def command(self, made, key):
         """A list of words, or a string that is split as a shell does."""
@@ -97,35 +144,48 @@ class Reader:
         return words(self.place(made, key), self.text(made, key, value))
 
     def environment(self, made, key="environment"):
-        """A mapping, or a list of KEY=VALUE; a KEY alone is inherited in any case."""
+        """A mapping, or a list of KEY=VALUE; a KEY alone is inherited in any case, or stands in .env."""
         value = made.get(key)
         if isinstance(value, list):
             pairs = [self.text(made, key, entry).partition("=") for entry in value]
-            found = {name: text for name, equals, text in pairs if equals}
+            found = {name: text if equals else None for name, equals, text in pairs}
         else:
             value = self.child(made, key, Map, "a mapping or a list")
-            found = {name: self.text(value, name, text) for name, text in value.items() if text is not None}
+            found = {name: None if text is None else self.text(value, name, text) for name, text in value.items()}
         if bad := [name for name in found if not name or "=" in name]:
             raise Failure(self.place(made, key), f"{key}: {bad[0][:100]!r} is not the name of a variable")
-        return found
+        return {name: value for name, text in found.items() if (value := self.variables.get(name) if text is None else text) is not None}
 
     def env_file(self, path, must_exist=True):
-        """The variables of a file of NAME=VALUE."""
+        """The variables of a file of NAME=VALUE: '...' as it stands, "..." with escapes, others up to a # after a space; $NAME is
+        replaced but in '...'. A NAME alone is inherited in any case."""
         path = absolute(path, self.here)
         if not must_exist and not os.path.exists(path):
             return {}
-        found = {}
-        for at, line in enumerate(self.conversion.read(path).split("\n"), 1):
-            text = line.strip().removeprefix("export ")
-            if not text or text.startswith("#"):
+        text, found, at, line = self.conversion.read(path), {}, 0, 1
+        known = ChainMap(found, self.variables)
+        while at < len(text):
+            place, match = Place(path, line), ENV_LINE.match(text, at)
+            if not match:
+                raise Failure(place, "is not of the form NAME=VALUE")
+            at, line = match.end(), line + match[0].count("\n")
+            name, single, double, plain = match.groups()
+            if name is None or single is double is plain is None:
                 continue
-            name, equals, value = text.partition("=")
-            if not equals or not name.strip():
-                raise Failure(Place(path, at), "is not of the form NAME=VALUE")
-            value = value.strip()
-            quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "'\""
-            found[name.strip()] = value[1:-1] if quoted else re.sub(r"\s+#.*$", "", value)
+            found[name] = single if single is not None else self.unquoted(place, name, double, plain, known)
         return found
+
+    def unquoted(self, place, name, double, plain, known):
+        """A value with its escapes and variables, which may be those of earlier lines."""
+        outer = self.variables
+        self.variables, self.is_strict = known, False
+        try:
+            if plain is not None:
+                return self.interpolate(place, name, re.sub(r"\s+#.*$", "", plain).strip())
+            escaped = re.sub(r"\\(.)", lambda match: {"n": "\n", "r": "\r", "t": "\t", "$": "$$"}.get(match[1], match[1] if match[1] in "\\\"" else match[0]), double, flags=re.DOTALL)
+            return self.interpolate(place, name, escaped)
+        finally:
+            self.variables, self.is_strict = outer, True
 
     def is_true(self, made, key):
         """Whether a key says yes, in any of YAML's ways."""
@@ -186,6 +246,10 @@ def service(reader, services, name, made, is_one_shot, is_waited):
         reader.conversion.find(reader.place(made, "command"), "command", "the image may have an entrypoint", "write it before the command if it does")
     files = made.get("env_file") or []
     environment = {}
+    if "profiles" in made:
+        program["autoStart"] = False
+    if reader.is_true(made, "tty"):
+        program["tty"] = True
     for entry in files if isinstance(files, list) else [files]:
         required, file = (entry.get("required") is not False, entry.get("path")) if isinstance(entry, Map) else (True, entry)
         environment |= reader.env_file(reader.text(made, "env_file", file), required)
@@ -202,11 +266,15 @@ def service(reader, services, name, made, is_one_shot, is_waited):
         user, _, group = reader.text(made, "user", made["user"]).partition(":")
         if not user:
             raise Failure(reader.place(made, "user"), "user: is empty")
+        if user not in ("0", "root") and "HOME" not in program.get("environment", {}):
+            reader.conversion.find(reader.place(made, "user"), "user", "HOME is not that of the user", 'give the program HOME in "environment" where it reads that')
         program |= {"user": int(user) if re.fullmatch("[0-9]{1,9}", user) else user} | ({"group": int(group) if re.fullmatch("[0-9]{1,9}", group) else group} if group else {})
     if "working_dir" in made:
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), "/")
     handled = {"command", "logging", "entrypoint", "environment", "env_file", "restart", "depends_on", "healthcheck", "stop_signal", "stop_grace_period", "user",
-               "working_dir", "container_name", "labels", "init", "scale"}
+               "working_dir", "container_name", "labels", "init", "scale", "tty", "oom_score_adj"}
+    if "oom_score_adj" in made:
+        program["oomScoreAdj"] = number(reader.place(made, "oom_score_adj"), "oom_score_adj", made["oom_score_adj"], -1000, 1000)
     if "scale" in made:
         program["count"] = number(reader.place(made, "scale"), "scale", made["scale"], 0, MAX_COUNT)
     compose_limits(reader, made, program)
@@ -297,7 +365,7 @@ def syslog_address(text):
     if match := re.fullmatch(r"(?:unix|unixgram)://(/.+)", text):
         return f"unix:{match[1]}"
     match = re.fullmatch(r"(udp|tcp|tcp\+tls)://(localhost|[0-9.]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?", text)
-    if not match:
+    if not match or not is_address(match[2]) or not 1 <= int(match[3] or 1) <= 65535:
         return None
     kind = {"tcp+tls": "tls"}.get(match[1], match[1])
     return f"{kind}:{match[2]}:{match[3] or {'udp': 514, 'tcp': 514, 'tls': 6514}[kind]}"
@@ -343,9 +411,16 @@ def compose_order(reader, services, made, program):
         kind = condition.get("condition", "service_started")
         if kind not in ("service_started", "service_healthy", "service_completed_successfully"):
             raise Failure(reader.place(made, "depends_on"), f"depends_on: {str(kind)[:100]!r} is not a condition")
+        if kind == "service_healthy" and not has_check(services[name]):
+            reader.conversion.find(reader.place(made, "depends_on"), name, "its healthcheck is that of its image", 'write it into "readiness"; until then it counts as healthy when it runs')
         program.setdefault("after" if str(condition.get("required")).lower() in ("false", "no", "off", "n") else "requires", []).append(program_name(name))
         if condition.get("restart"):
             reader.conversion.find(reader.place(made, "depends_on"), "restart", "a program is not restarted with one that it needs", "restart both by triton-launch ctl restart")
+
+
+def has_check(service):
+    check = service.get("healthcheck") if isinstance(service, Map) else None
+    return isinstance(check, Map) and bool(check.get("test"))
 
 
 def compose_health(reader, made, program, is_waited):
@@ -378,121 +453,228 @@ def compose_health(reader, made, program, is_waited):
         program["readiness"] = {"type": "exec", "command": command, "timeout": health["timeout"]}
 
 
+class ProcessReader(Reader):
+    """A process-compose file: $$, ${NAME} and {{.NAME}} are replaced when it is read, but in a command a shell replaces variables."""
+
+    def __init__(self, conversion, path):
+        super().__init__(conversion, path)
+        self.is_strict, self.names, self.environment_file = False, {}, self.env_file(".env", False)
+        self.variables = self.environment_file
+        self.is_expanded = not self.is_true(self.document, "disable_env_expansion")
+
+    def interpolate(self, place, key, text):
+        return self.rendered(place, key, super().interpolate(place, key, text) if self.is_expanded else text)
+
+    def variable(self, name):
+        """The file .env comes before the environment."""
+        return self.variables.get(name, self.conversion.environment.get(name))
+
+    def script(self, made, key):
+        """What a shell reads: it finds the same variables."""
+        if isinstance(made[key], (dict, list)):
+            raise Failure(self.place(made, key), f"{key}: is not a string")
+        text = self.plain(made[key])
+        return self.rendered(self.place(made, key), key, text.replace("$$", "$") if self.is_expanded else text)
+
+    @staticmethod
+    def plain(value):
+        return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+    def rendered(self, place, key, text):
+        """The text with its templates replaced, of which the plainest are understood."""
+        def value(match):
+            name = re.fullmatch(r"\{\{-?\s*\.([A-Za-z_][A-Za-z0-9_]*)\s*-?\}\}", match[0])
+            if not name or name[1] not in self.names:
+                raise Failure(place, f"{key}: the template {match[0][:100]} is not understood; write out what it becomes")
+            return self.names[name[1]]
+        made = re.sub(r"\{\{.*?(\}\}|$)", value, text, flags=re.DOTALL)
+        if len(made) > MAX_EXPANDED:
+            raise Failure(place, f"{key}: becomes too long")
+        return made
+
+
 def convert_process_compose(conversion, path):
     """Adds the processes of a process-compose file."""
-    reader = Reader(conversion, path)
-    reader.interpolate = lambda place, key, text: text  # its shell does that
+    reader = ProcessReader(conversion, path)
     processes = reader.child(reader.document, "processes", Map, "a mapping")
     common = reader.environment(reader.document)
+    if reader.environment_file:
+        conversion.find(Place(absolute(".env", reader.here)), ".env", "the values that the file has now stand in the result", 'give it as "environmentFile" where it changes and has no quotes')
     shell = reader.child(reader.document, "shell", Map, "a mapping")
-    prefix = [reader.text(shell, key, shell[key]) for key in ("shell_command", "shell_argument") if key in shell]
-    reader.report(reader.document, {"processes", "environment", "version", "shell", "is_strict", "log_level"}, {})
+    prefix = [reader.text(shell, key, shell[key]) if key in shell else default for key, default in (("shell_command", "bash"), ("shell_argument", "-c"))]
+    reader.report(reader.document, {"processes", "environment", "version", "shell", "is_strict", "log_level", "log_length", "vars", "disable_env_expansion", "is_tui_disabled", "ordered_shutdown"},
+                  {"extends": ("other files are not read", "write their processes into this one"), "env_cmds": ("commands are not run by the converter", 'write their results into "environment"'),
+                   "log_location": ("each program has a log of its own", 'see "output"'), "log_configuration": PROCESS_REASONS["log_configuration"]})
     waits = {}
     for name in processes:
         for other, rule in reader.child(reader.child(processes, name, Map, "a mapping"), "depends_on", Map, "a mapping").items():
             waits.setdefault(other, set()).add(str(rule.get("condition")) if isinstance(rule, Map) else "")
     for name in processes:
         made = reader.child(processes, name, Map, "a mapping")
-        conversion.add(reader.place(processes, name), name,
-                       process(reader, processes, name, made, common, prefix if len(prefix) == 2 else ["sh", "-c"], waits.get(name, set())))
+        conversion.add(reader.place(processes, name), name, process(reader, processes, name, made, common, prefix, waits.get(name, set())))
+
+
+def names_of(reader, made, count):
+    """What templates of a process may name."""
+    found = {} if count > 1 else {"PC_REPLICA_NUM": "0"}
+    for place in (reader.document, made):
+        found |= {name: reader.plain(value) for name, value in reader.child(place, "vars", Map, "a mapping").items() if not isinstance(value, (dict, list))}
+    return found
 
 
 def process(reader, processes, name, made, common, shell, waits):
     if made.get("command") is None and not made.get("entrypoint"):
         raise Failure(reader.place(processes, name), f"{name} has no command")
-    command = reader.command(made, "entrypoint") if made.get("entrypoint") else [*shell, reader.text(made, "command", made["command"])]
+    count = number(reader.place(made, "replicas"), "replicas", made["replicas"], 0, MAX_COUNT) or 1 if "replicas" in made else 1
+    reader.names = names_of(reader, made, count)
+    command = reader.command(made, "entrypoint") if made.get("entrypoint") else [*shell, reader.script(made, "command")]
     program = {"command": command, "output": {}}
-    if environment := common | reader.environment(made):
+    own = {} if reader.is_true(made, "is_dotenv_disabled") else reader.environment_file
+    if environment := own | common | reader.environment(made):
         program["environment"] = environment
+    if count > 1 or any("PC_REPLICA_NUM" in word or "PC_PROC_NAME" in word for word in command):
+        program["environment"] = {"PC_PROC_NAME": name, "PC_REPLICA_NUM": {"type": "ProcessNumber", "offset": -1}} | program.get("environment", {})
     if "working_dir" in made:
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), reader.here)
-    if reader.is_true(made, "disabled"):
+    if any(reader.is_true(made, key) for key in ("disabled", "is_disabled", "is_foreground")):
         program["autoStart"] = False
+    if reader.is_true(made, "is_tty"):
+        program["tty"] = True
     if "replicas" in made:
-        program["count"] = number(reader.place(made, "replicas"), "replicas", made["replicas"], 0, MAX_COUNT)
+        program["count"] = count
     if "log_location" in made:
-        program["output"] = {"file": absolute(reader.text(made, "log_location", made["log_location"]), reader.here)}
-    availability(reader, made, program, bool(waits & {"process_completed_successfully", "process_completed"}))
+        program["output"] = {"file": log_of(absolute(reader.text(made, "log_location", made["log_location"]), reader.here), count)}
+    is_completed = bool(waits & {"process_completed_successfully", "process_completed"})
+    availability(reader, made, program, is_completed)
     for other, rule in reader.child(made, "depends_on", Map, "a mapping").items():
-        if other not in processes:
-            raise Failure(reader.place(made, "depends_on"), f"depends_on: there is no process {other[:100]}")
-        condition = rule.get("condition", "process_started") if isinstance(rule, Map) else "process_started"
-        if condition not in ("process_started", "process_healthy", "process_completed", "process_completed_successfully", "process_log_ready"):
-            raise Failure(reader.place(made, "depends_on"), f"depends_on: {str(condition)[:100]!r} is not a condition")
-        if condition == "process_log_ready":
-            reader.conversion.find(reader.place(made, "depends_on"), "process_log_ready", "readiness is not read from a log", 'give the other "readiness" of another type')
-        program.setdefault("after" if condition == "process_completed" else "requires", []).append(program_name(other))
-    probe(reader, made, "readiness_probe", program)
-    probe(reader, made, "liveness_probe", program)
-    shutdown(reader, made, program)
-    reader.report(made, {"command", "entrypoint", "environment", "working_dir", "disabled", "replicas", "log_location", "availability", "depends_on", "readiness_probe",
-                         "liveness_probe", "shutdown", "description"}, PROCESS_REASONS)
+        process_order(reader, processes, made, program, other, rule)
+    probe(reader, made, "readiness_probe", program, shell)
+    probe(reader, made, "liveness_probe", program, shell)
+    if made.get("ready_log_line"):
+        program["readiness"] = {"type": "log", "pattern": re.escape(reader.text(made, "ready_log_line", made["ready_log_line"]))}
+    shutdown(reader, made, program, shell)
+    reader.report(made, {"command", "entrypoint", "environment", "working_dir", "disabled", "is_disabled", "is_dotenv_disabled", "is_tty", "replicas", "log_location", "availability",
+                         "depends_on", "readiness_probe", "liveness_probe", "ready_log_line", "shutdown", "description", "vars"}, PROCESS_REASONS)
     return program
+
+
+def log_of(path, count):
+    """The log of each replica: with its number where the path says so, otherwise after it."""
+    parts = path.split("{PC_REPLICA_NUM}")
+    if len(parts) == 1 and count <= 1:
+        return path
+    parts = [f"{path}.", ""] if len(parts) == 1 else parts
+    number = {"type": "ProcessNumber", "offset": -1}
+    values = [value for part in parts for value in (number, part)][1:]
+    return {"type": "Concatenate", "values": [value for value in values if value != ""]}
+
+
+def process_order(reader, processes, made, program, other, rule):
+    place = reader.place(made, "depends_on")
+    if other not in processes:
+        raise Failure(place, f"depends_on: there is no process {other[:100]}")
+    condition = rule.get("condition", "process_started") if isinstance(rule, Map) else "process_started"
+    if condition not in ("process_started", "process_healthy", "process_completed", "process_completed_successfully", "process_log_ready"):
+        raise Failure(place, f"depends_on: {str(condition)[:100]!r} is not a condition")
+    target = processes[other] if isinstance(processes[other], Map) else {}
+    if condition == "process_log_ready" and not target.get("ready_log_line"):
+        reader.conversion.find(place, condition, f"{other} has no ready_log_line", 'give the other "readiness"')
+    if condition == "process_started" and (target.get("readiness_probe") or target.get("ready_log_line")):
+        reader.conversion.find(place, condition, f"{other} has readiness, which is waited for", 'use "after" or leave the relation out where that is too much')
+    program.setdefault("after" if condition == "process_completed" else "requires", []).append(program_name(other))
 
 
 def availability(reader, made, program, is_one_shot):
     rules = reader.child(made, "availability", Map, "a mapping")
     text = str(rules.get("restart", "no")).lower()
     text = "no" if text == "false" else text
-    restart = {"no": "never", "always": "always", "on_failure": "on-failure", "exit_on_failure": "never"}.get(text)
+    restart = {"no": "never", "always": "always", "on_failure": "on-failure", "exit_on_failure": "on-failure"}.get(text)
     if not restart:
         raise Failure(reader.place(rules, "restart"), f"restart: {text[:100]!r} is not one of its values")
     if is_one_shot:
         program["oneShot"] = True
+        if restart == "always":
+            reader.conversion.find(reader.place(rules, "restart"), "restart", "what others wait for to complete is not started again after success", "it is on-failure here")
         restart = "on-failure" if restart == "always" else restart
     if not (is_one_shot and restart == "never"):
         program["restart"] = restart
-    if text == "exit_on_failure" or reader.is_true(rules, "exit_on_end"):
+    if reader.is_true(rules, "exit_on_end"):
         program["critical"] = True
-    if restart != "never" and rules.get("backoff_seconds"):
-        span = duration(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules["backoff_seconds"], 1))
+    reader.report(rules, {"restart", "exit_on_end", "backoff_seconds", "max_restarts"}, {})
+    if text == "exit_on_failure":  # its first restart is one start too many
+        program["startLimit"] = {"count": 1, "interval": duration(YEAR), "action": "exit"}
+        reader.conversion.find(reader.place(rules, "restart"), "restart", "the exit code of the container is 1, whatever that of the process", 'give another as "exitCode" of "startLimit"')
+        return
+    if restart != "never":
+        span = duration(max(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules.get("backoff_seconds") or 1), 1))
         program["backoff"] = {"initial": span, "factor": 1, "max": span}
     if restart != "never" and rules.get("max_restarts"):
         program["startLimit"] = {"count": min(number(reader.place(rules, "max_restarts"), "max_restarts", rules["max_restarts"], 1) + 1, 1000), "interval": "1h"}
 
 
-def probe(reader, made, key, program):
+def probe(reader, made, key, program, shell):
     rules = reader.child(made, key, Map, "a mapping")
     if not rules:
         return
     out = {}
     if run := reader.child(rules, "exec", Map, "a mapping"):
-        out = {"type": "exec", "command": shell_command(reader.text(run, "command", run.get("command")))}
+        if not run.get("command"):
+            raise Failure(reader.place(rules, "exec"), "exec: has no command")
+        out = {"type": "exec", "command": [*shell, reader.script(run, "command")]}
+        reader.report(run, {"command"}, {"working_dir": ("a check runs where its program does", "write cd before the command")})
     elif get := reader.child(rules, "http_get", Map, "a mapping"):
-        host = reader.text(get, "host", get.get("host", "127.0.0.1"))
-        if not re.fullmatch(r"localhost|[0-9.]+|\[[0-9a-fA-F:]+\]", host):
-            reader.conversion.find(reader.place(get, "host"), "host", "a probe takes addresses, not names", "it is localhost here")
-            host = "localhost"
-        scheme = reader.text(get, "scheme", get.get("scheme", "http")).lower()
-        if scheme not in ("http", "https"):
-            raise Failure(reader.place(get, "scheme"), f"scheme: {scheme[:100]!r} is neither http nor https")
-        port = number(reader.place(get, "port"), "port", get.get("port", 443 if scheme == "https" else 80), 1, 65535)
-        out = {"type": "http", "url": f"{scheme}://{host}:{port}/{quote(reader.text(get, 'path', get.get('path', '/')).lstrip('/'), safe=URL_SAFE)}"}
+        out = http_probe(reader, get)
     else:
         raise Failure(reader.place(made, key), f"{key}: has neither exec nor http_get")
-    for own, name in (("interval", "period_seconds"), ("timeout", "timeout_seconds")):
-        if rules.get(name):
-            out[own] = duration(number(reader.place(rules, name), name, rules[name], 1))
+    reader.report(rules, {"exec", "http_get", "initial_delay_seconds", "period_seconds", "timeout_seconds", "success_threshold", "failure_threshold"}, {})
+    # What is not said, or is 0, is this. A readiness of ours that comes earlier is no harm.
+    amounts = {name: number(reader.place(rules, name), name, reader.text(rules, name, rules.get(name) or default)) or default
+               for name, default in (("period_seconds", 10), ("timeout_seconds", 1), ("initial_delay_seconds", 0), ("failure_threshold", 3))}
+    out["timeout"] = duration(amounts["timeout_seconds"])
+    if rules.get("period_seconds"):
+        out["interval"] = duration(amounts["period_seconds"])
     if key == "liveness_probe":
-        if rules.get("initial_delay_seconds"):
-            out["startPeriod"] = duration(number(reader.place(rules, "initial_delay_seconds"), "initial_delay_seconds", rules["initial_delay_seconds"]))
-        if rules.get("failure_threshold"):
-            out["retries"] = number(reader.place(rules, "failure_threshold"), "failure_threshold", rules["failure_threshold"], 1, 1000)
-    elif rules.get("success_threshold", 1) != 1:
-        reader.conversion.find(reader.place(rules, "success_threshold"), "success_threshold", "one success is enough", "leave it out")
+        if amounts["initial_delay_seconds"]:
+            out["startPeriod"] = duration(amounts["initial_delay_seconds"])
+        out["retries"] = min(amounts["failure_threshold"], 1000)
+    else:  # a process that fails so often in a row is stopped, which is a failure
+        program["startTimeout"] = duration(amounts["initial_delay_seconds"] + amounts["failure_threshold"] * max(amounts["period_seconds"], amounts["timeout_seconds"]))
+        if rules.get("success_threshold", 1) != 1:
+            reader.conversion.find(reader.place(rules, "success_threshold"), "success_threshold", "one success is enough", "leave it out")
     program["health" if key == "liveness_probe" else "readiness"] = out
 
 
-def shutdown(reader, made, program):
+def http_probe(reader, get):
+    """A GET whose answer has this one status, 200 where nothing is said."""
+    host = reader.text(get, "host", get.get("host", "127.0.0.1"))
+    if not is_address(host):
+        reader.conversion.find(reader.place(get, "host"), "host", "a probe takes addresses, not names", "it is localhost here")
+        host = "localhost"
+    scheme = reader.text(get, "scheme", get.get("scheme", "http")).lower()
+    if scheme not in ("http", "https"):
+        raise Failure(reader.place(get, "scheme"), f"scheme: {scheme[:100]!r} is neither http nor https")
+    port = number(reader.place(get, "port"), "port", reader.text(get, "port", get.get("port", 443 if scheme == "https" else 80)), 1, 65535)
+    path = quote(reader.text(get, "path", get.get("path", "/")).lstrip("/"), safe=URL_SAFE)
+    status = number(reader.place(get, "status_code"), "status_code", get.get("status_code") or 200, 100, 599)
+    made = {"type": "http", "url": f"{scheme}://{host}:{port}/{path}", "status": status}
+    headers = reader.child(get, "headers", Map, "a mapping")
+    if headers:
+        made["headers"] = {name: ", ".join(reader.text(headers, name, text) for text in (value if isinstance(value, list) else [value])) for name, value in headers.items()}
+    reader.report(get, {"host", "scheme", "port", "num_port", "path", "status_code", "headers"}, {})
+    return made
+
+
+def shutdown(reader, made, program, shell):
     rules = reader.child(made, "shutdown", Map, "a mapping")
     if rules.get("signal"):
         program["stopSignal"] = signal_name(reader.place(rules, "signal"), "signal", rules["signal"])
     if rules.get("timeout_seconds"):
         program["stopTimeout"] = duration(number(reader.place(rules, "timeout_seconds"), "timeout_seconds", rules["timeout_seconds"], 1))
     if rules.get("command"):
-        program["preStop"] = {"command": shell_command(reader.text(rules, "command", rules["command"]))}
+        program["preStop"] = {"command": [*shell, reader.script(rules, "command")]}
         if "stopTimeout" in program:
             program["preStop"]["timeout"] = program["stopTimeout"]
+    reader.report(rules, {"signal", "timeout_seconds", "command", "parent_only"}, {})
     program["stopScope"] = "process" if reader.is_true(rules, "parent_only") else "tree"
     if program["stopScope"] == "tree" and len(program["command"]) == 3 and program["command"][0] in ("sh", "bash") and program["command"][1] == "-c" and not is_simple(program["command"][2]):
         program["command"][2] = waiting(program["command"][2], program.get("stopSignal", "TERM"))

@@ -58,7 +58,7 @@ def kind_of(conversion, path):
     path = Path(path)
     if path.is_dir():
         return kind_of_directory(path)
-    if path.suffix == ".service":
+    if path.suffix == ".service" or path.suffix in systemd.OTHER_UNITS:
         return "systemd"
     if path.name.startswith("Procfile"):
         return "procfile"
@@ -175,15 +175,17 @@ def main(arguments):
         kind = convert(conversion, wanted.inputs, wanted.kind)
         return deliver(conversion, kind, wanted)
     except Failure as failure:
-        message = json.dumps({"error": str(failure)}, ensure_ascii=False) if wanted.json else f"triton-launch-convert: {failure}"
-        print(message, file=sys.stderr)
-        return FAILED
+        return fail(wanted, str(failure))
     except (MemoryError, RecursionError):
-        print(f"triton-launch-convert: {wanted.inputs[0]}: is too large", file=sys.stderr)
-        return FAILED
+        return fail(wanted, f"{wanted.inputs[0]}: is too large")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
-        print(f"triton-launch-convert: {error.filename or 'its output'}: {error.strerror}", file=sys.stderr)
-        return FAILED
+        return fail(wanted, f"{error.filename or 'its output'}: {error.strerror}")
+
+
+def fail(wanted, text):
+    """Tells why nothing was written; returns the exit code."""
+    print(json.dumps({"error": text}, ensure_ascii=False) if wanted.json else f"triton-launch-convert: {text}", file=sys.stderr)
+    return FAILED

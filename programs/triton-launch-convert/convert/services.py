@@ -26,7 +26,9 @@ def count_of(conversion, path, low=0, high=1 << 31):
 
 
 def run_of(conversion, path):
-    """What runs: the script itself, whose first line names its interpreter."""
+    """What runs: the script itself, whose first line names its interpreter, or a program."""
+    if is_binary(path):
+        return [str(path.resolve())]
     first = conversion.read(path).split("\n", 1)[0]
     place = Place(str(path), 1)
     if not first.startswith("#!"):
@@ -35,6 +37,15 @@ def run_of(conversion, path):
     if not os.access(path, os.X_OK):
         conversion.find(place, path.name, "the file is not executable", f"chmod +x {path}")
     return [str(path.resolve())]
+
+
+def is_binary(path):
+    """Whether it is a program for the machine, which is not read any further."""
+    try:
+        with open(path, "rb") if path.is_file() else open(os.devnull, "rb") as file:
+            return file.read(4) == b"\x7fELF"
+    except OSError:
+        return False
 
 
 def note_tools(conversion, path):
@@ -69,22 +80,24 @@ def service(conversion, path, is_s6):
         program["readiness"] = {"type": "exec", "command": [str((path / "check").resolve())]}
     if not is_s6 and (path / "control").exists():
         conversion.find(Place(str(path / "control")), "control", "sv runs its files in place of a signal", 'see "preStop" and "stopSignal"')
-    if (path / "log/run").exists():
-        add_log(conversion, program, path / "run", path / "log/run")
     return program
 
 
-def add_log(conversion, program, run, log):
-    """The logger of a service becomes a log file of its own, where it is one of the usual ones."""
-    if output := logger_of(conversion, log):
-        is_joined = re.search(r"2>\s*&1|fdmove -c 2 1", conversion.read(run))
-        program["output"] = output if is_joined else output | {"stderr": "inherit"}
-    else:
-        conversion.find(Place(str(log), 1), "log", "no program reads the output of another", '"output" with "file" keeps and rotates it')
+def add_log(program, run, output, conversion):
+    """The output that a logger keeps. A script that joins its two streams does so for both."""
+    is_joined = not is_binary(run) and re.search(r"^\s*exec\s(.*\s)?2>\s*&1\s*$|fdmove -c 2 1", conversion.read(run), re.MULTILINE)
+    program["output"] = output if is_joined else output | {"stderr": "inherit"}
+
+
+def piped_to(name):
+    """What a logger reads that stays a program: the standard output alone, to which a script may join the other."""
+    return {"to": program_name(name), "stderr": "inherit"}
 
 
 def logger_of(conversion, path):
     """The output that svlogd or s6-log keeps, where the script does nothing else; None otherwise."""
+    if is_binary(path):
+        return None
     place = Place(str(path), 1)
     lines = [line.strip() for line in conversion.read(path).split("\n")]
     lines = [line for line in lines if line and not re.match(r"#|exec 2>&1$|set -e|(chown|chmod|mkdir|install -d)\s", line)]
@@ -162,8 +175,12 @@ def add_common(conversion, path, program):
         program["stopSignal"] = signal_name(Place(str(path / "down-signal"), 1), "down-signal", one_line(conversion, path / "down-signal"))
     if (path / "timeout-finish").exists():
         conversion.find(Place(str(path / "timeout-finish")), "timeout-finish", "finish has no limit of its own", '"timeout" of "onFailure" is the limit')
-    if (path / "max-death-tally").exists():
-        program["startLimit"] = {"count": min(max(count_of(conversion, path / "max-death-tally"), 1), 1000), "interval": "1m"}
+    for name, reason, instead in (
+            ("max-death-tally", "deaths are not counted for a finish script", 'give "startLimit" where a service is to be given up'),
+            ("timeout-down", "it is not a limit after which a service is killed", 'see "stopTimeout"'),
+            ("flag-newpidns", "programs share the container's processes", "leave it out")):
+        if (path / name).exists():
+            conversion.find(Place(str(path / name)), name, reason, instead)
 
 
 def services_below(path):
@@ -178,7 +195,18 @@ def convert_services(conversion, path, is_s6):
     if not path.is_dir():
         raise Failure(Place(str(path)), "is not a directory")
     for place in services_below(path):
-        conversion.add(Place(str(place / "run"), 1), place.resolve().name, service(conversion, place, is_s6))
+        name = os.path.basename(os.path.abspath(place))  # that of a link, not of what it leads to
+        program = service(conversion, place, is_s6)
+        log = place / "log/run"
+        if not log.exists():
+            conversion.add(Place(str(place / "run"), 1), name, program)
+        elif output := logger_of(conversion, log):
+            add_log(program, place / "run", output, conversion)
+            conversion.add(Place(str(place / "run"), 1), name, program)
+        else:
+            program["output"] = piped_to(f"{name}-log")
+            conversion.add(Place(str(place / "run"), 1), name, program)
+            conversion.add(Place(str(log), 1), f"{name}-log", service(conversion, log.parent, is_s6))
 
 
 def convert_s6(conversion, path):
@@ -242,14 +270,16 @@ def convert_s6_rc(conversion, path):
 
 
 def loggers_of(conversion, folders, kinds):
-    """The services that read the output of another, each with its directory: no programs of their own."""
+    """The loggers whose work an output does, each with that output: no programs of their own. One that writes to another stays."""
     named = {folder.name: folder for folder in folders}
     found = {}
     for folder in folders:
         if kinds[folder.name] == "longrun" and (folder / "producer-for").is_file():
             name = one_line(conversion, folder / "producer-for")
-            if name in named and kinds[name] == "longrun":
-                found[name] = named[name]
+            if name in found or kinds.get(name) != "longrun" or (named[name] / "producer-for").exists() or not (named[name] / "run").is_file():
+                continue
+            if output := logger_of(conversion, named[name] / "run"):
+                found[name] = output
     return found
 
 
@@ -277,10 +307,12 @@ def s6_rc_program(conversion, folder, kinds, bundles, known, loggers):
         needed += [other for other in flattened(name, bundles, known) if other in kinds and other not in loggers and other != folder.name]
     if needed:
         program["requires"] = list(dict.fromkeys(program_name(name) for name in needed))
-    if (folder / "producer-for").is_file():
-        logger = loggers.get(one_line(conversion, folder / "producer-for"))
-        if logger and (logger / "run").is_file():
-            add_log(conversion, program, folder / "run", logger / "run")
+    if kinds[folder.name] == "longrun" and (folder / "producer-for").is_file():
+        name = one_line(conversion, folder / "producer-for")
+        if name in loggers:
+            add_log(program, folder / "run", loggers[name], conversion)
+        elif kinds.get(name) == "longrun":
+            program["output"] = piped_to(name)
         else:
-            conversion.find(Place(str(folder / "producer-for"), 1), "producer-for", "no program reads the output of another", '"output" with "file" keeps and rotates it')
+            conversion.find(Place(str(folder / "producer-for"), 1), "producer-for", f"{name[:100]} is not in this directory", 'name the directory that has it, or keep the output by "output" with "file"')
     return program

@@ -4,7 +4,7 @@ import re
 import socket
 from pathlib import Path
 
-from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, matches, mode,
+from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, is_address, matches, mode,
                      number, program_name, shell_command, signal_name, words)
 
 IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
@@ -30,38 +30,56 @@ SIZES = {"": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30}
 
 
 def parse(conversion, path, sections):
-    """Adds the sections of one file: name -> (place, {key: (value, place)})."""
-    section, key = None, None
+    """Adds the sections of one file: name -> (place, {key: (value, place)}), by the rules of Python's configparser. What is
+    indented more than its key goes on with the value, also after blank lines and comments."""
+    section, key, indent, blank = None, None, 0, 0
     here = str(Path(path).absolute().parent).replace("%", "%%")  # that of the file, an included one too
     for at, line in enumerate(conversion.read(path).replace("%(here)s", here).split("\n"), 1):
-        place = Place(str(path), at)
-        text = re.sub(r"(^|\s)[;].*$", "", line).rstrip()
-        if line.lstrip().startswith(("#", ";")) or not text.strip():
-            if not line.strip():
-                key = None
+        place, text = Place(str(path), at), without_comment(line)
+        if not text:
+            blank += not line.strip()
             continue
-        if line[0].isspace() and key:
+        level = len(line) - len(line.lstrip())
+        if section and key and level > indent:
             value, where = section[1][key]
-            if len(value) > MAX_COMMAND:
+            if len(value) + blank > MAX_COMMAND:
                 raise Failure(where, f"{key}: is longer than {MAX_COMMAND} bytes")
-            section[1][key] = (f"{value}\n{text.strip()}", where)
-        elif match := re.fullmatch(r"\[([^]]+)\]", text.strip()):
-            name, key = match[1].strip(), None
-            section = sections.setdefault(name, (place, {}))
-        elif (match := re.fullmatch(r"\s*([^=:\s][^=:]*?)\s*[=:]\s*(.*)", text)) and section:
-            key = match[1].lower()
-            section[1][key] = (match[2], place)
+            blanks, blank = "\n" * (blank + 1), 0
+            section[1][key] = (f"{value}{blanks}{text}", where)
+            continue
+        indent, blank = level, 0
+        delimiter = re.search("[=:]", text)
+        if text[0] == "[" and (end := text.rfind("]")) > 1:
+            section, key = sections.setdefault(text[1:end].strip(), (place, {})), None
+        elif delimiter and delimiter.start() and section:
+            key = text[:delimiter.start()].strip().lower()
+            section[1][key] = (text[delimiter.end():].strip(), place)
         else:
             raise Failure(place, "is neither [SECTION] nor KEY=VALUE" if section else "stands before the first [SECTION]")
     return sections
 
 
+def without_comment(line):
+    """The line up to a ; or # after a space. Where the first one of a kind has no space before it, the next one of each counts."""
+    if line.lstrip().startswith((";", "#")):
+        return ""
+    marks, start = {";": -1, "#": -1}, None
+    while marks and start is None:
+        marks = {mark: found for mark, at in marks.items() if (found := line.find(mark, at + 1)) >= 0}
+        start = min((at for at in marks.values() if line[at - 1].isspace()), default=None)
+    return line[:start].strip()
+
+
 def parse_all(conversion, path):
-    """The sections of a file and of those that it includes; included files include nothing, as for supervisord."""
+    """The sections of a file and of those that it includes, key by key; included files include nothing, as for supervisord."""
     sections = parse(conversion, path, {})
-    if "include" not in sections:
-        return sections
-    place, keys = sections.pop("include")
+    if "include" in sections:
+        add_included(conversion, path, sections, *sections.pop("include"))
+    _, common = sections.pop("DEFAULT", (None, {}))
+    return {name: (place, common | keys) for name, (place, keys) in sections.items()}
+
+
+def add_included(conversion, path, sections, place, keys):
     if "files" not in keys:
         raise Failure(place, "[include] has no files")
     value, place = keys["files"]
@@ -71,11 +89,9 @@ def parse_all(conversion, path):
         if not found:
             conversion.find(place, "files", f"nothing matches {pattern}", "name files that are there")
         for name in found:
-            own = parse(conversion, name, {})
-            if "include" in own:
-                conversion.find(own.pop("include")[0], "include", "an included file includes nothing", "supervisord ignores it, too")
-            sections.update(own)
-    return sections
+            parse(conversion, name, sections)
+            if "include" in sections:
+                conversion.find(sections.pop("include")[0], "include", "an included file includes nothing", "supervisord ignores it, too")
 
 
 def expand(conversion, place, key, text, values):
@@ -123,16 +139,26 @@ def formatted(place, key, value, width, kind):
 
 
 def environment_of(place, text):
-    """KEY="value",KEY2=value: the list that supervisord reads."""
-    found, rest = {}, text.strip()
-    while rest := rest.lstrip(", \t\n"):
-        match = re.match(r"""([^=\s,]+)\s*=\s*("(?:[^"\\]|\\.)*"|'[^']*'|[^,"']*)""", rest)
-        if not match:
-            raise Failure(place, f"environment: {rest[:100]!r} is not of the form KEY=VALUE")
-        value = match[2].strip()
-        found[match[1]] = value[1:-1] if value[:1] in ("'", '"') else value
-        rest = rest[match.end():]
+    """KEY="value",KEY2=value, by the rules of supervisord: those of shlex without POSIX, where nothing is escaped and # begins a comment."""
+    if len(text) > MAX_COMMAND:
+        raise Failure(place, f"environment: is longer than {MAX_COMMAND} bytes")
+    words, found = [], {}
+    for match in TOKEN.finditer(text):
+        if match["open"]:
+            raise Failure(place, f"environment: {text[:100]!r}: no closing quotation")
+        if word := match["word"]:
+            words.append(re.sub(r"#[^\n]*\n?", "", word) if "#" in word else word)
+        elif sign := match["other"] or match["sign"]:
+            words.append(sign)
+    for at in range(0, len(words), 4):
+        if len(words[at:at + 3]) != 3 or words[at + 1] != "=":
+            raise Failure(place, f"environment: {' '.join(words[at:])[:100]!r} is not of the form KEY=VALUE; a value of several words needs quotes")
+        found[words[at]] = words[at + 2].strip("'\"")
     return found
+
+
+# As shlex has them, which is too slow for long ones: a comment inside of a word is left out of it, a quote there is a letter.
+TOKEN = re.compile(r"""(?P<word>[A-Za-z0-9_/.+():-](?:[A-Za-z0-9_/.+():'"-]|\#[^\n]*\n?)*)|\#[^\n]*\n?|[ \t\r\n]+|(?P<other>"[^"]*"|'[^']*')|(?P<open>["'])|(?P<sign>.)""")
 
 
 def size_of(place, key, text):
@@ -219,9 +245,16 @@ def add_restart(section, program):
                                     "let the program end with another code")
         program["successCodes"] = sorted(set(codes) - {0})
     if restart != "never":
-        # The time in which so many starts fail here: at once, then after 1 s, 2 s, 4 s up to 60 s.
-        delays = sum(min(1 << attempt, 60) for attempt in range(retries))
-        program["startLimit"] = {"count": retries + 1, "interval": duration(delays + (retries + 1) * max(startsecs, 1))}
+        add_retries(program, startsecs, retries)
+
+
+def add_retries(program, startsecs, retries):
+    """supervisord gives up after so many starts in a row whose processes end within startsecs. It waits 1 s, 2 s, 3 s between
+    them; here the pauses are equal and come to the same, so that failures after longer runs never are too many."""
+    pause = retries * (retries + 1) / 2 / max(retries - 1, 1) if startsecs and retries else 1
+    program["backoff"] = {"initial": duration(pause), "factor": 1, "max": duration(pause)}
+    if startsecs:  # otherwise each start is a good one
+        program["startLimit"] = {"count": retries + 1, "interval": duration((retries + 1) * startsecs + retries * pause)}
 
 
 def add_stop(section, program):
@@ -235,7 +268,7 @@ def add_stop(section, program):
 
 def add_surroundings(section, program):
     if user := section.text("user"):
-        program["user"] = user
+        program["user"] = number(section.where("user"), "user", user, 0, (1 << 32) - 2) if user.isdigit() else user
     if directory := section.text("directory"):
         program["workingDirectory"] = absolute(directory, section.values["here"])
     if "umask" in section.keys:
@@ -245,35 +278,31 @@ def add_surroundings(section, program):
 
 
 def add_output(section, program):
-    file = section.text("stdout_logfile", "AUTO")
-    if goes_to_syslog(section, "stdout"):
-        program["output"] = {"syslog": {"facility": "user"}}
-    elif file.upper() == "NONE":
-        program["output"] = "null"
-    elif file in ("/dev/stdout", "/dev/fd/1", "/dev/stderr"):
-        program["output"] = "inherit"
-    elif file.upper() == "AUTO":
-        program["output"] = {}
-    else:
-        program["output"] = log_file(section, "stdout", file)
-    if not isinstance(program["output"], dict):
+    is_joined = section.flag("redirect_stderr", "false") or section.text("stderr_logfile") == section.text("stdout_logfile", "AUTO")
+    output = place_of(section, "stdout")
+    error = None if is_joined and output != "null" else place_of(section, "stderr")
+    program["output"] = output
+    if output == "null":
         return
-    if section.flag("redirect_stderr", "false"):
-        if "syslog" in program["output"]:
-            program["output"]["syslog"]["stderrSeverity"] = "info"
-        return
-    error = section.text("stderr_logfile", "AUTO")
-    if goes_to_syslog(section, "stderr"):  # supervisord says both with one severity
-        if "syslog" in program["output"]:
-            program["output"]["syslog"]["stderrSeverity"] = "info"
-        else:
-            program["output"]["stderr"] = {"syslog": {"facility": "user", "severity": "info"}}
-    elif error.upper() == "NONE":
-        program["output"]["stderr"] = "null"
-    elif has_file_for_errors(section):
-        program["output"]["stderr"] = log_file(section, "stderr", error)
-    elif "syslog" in program["output"]:
-        program["output"]["stderr"] = {}
+    if output == "inherit":
+        if error not in (None, "inherit", {}):
+            program["output"] = {"format": "raw", "stderr": error}
+    elif "syslog" in output and (is_joined or "syslog" in error):  # supervisord says both with one severity
+        output["syslog"]["stderrSeverity"] = "info"
+    elif error is not None and error != output:
+        output["stderr"] = error | {"syslog": error["syslog"] | {"severity": "info"}} if "syslog" in error else error
+
+
+def place_of(section, stream):
+    """Where a stream goes, as the value of "output" or of its "stderr"."""
+    file = section.text(f"{stream}_logfile", "AUTO")
+    if goes_to_syslog(section, stream):
+        return {"syslog": {"facility": "user"}}
+    if file.upper() == "NONE":
+        return "null"
+    if re.fullmatch(r"/dev/(stdout|stderr|fd/[12])|/proc/self/fd/[12]", file):
+        return "inherit"
+    return {} if file.upper() == "AUTO" else log_file(section, stream, file)
 
 
 def goes_to_syslog(section, stream):
@@ -287,13 +316,6 @@ def goes_to_syslog(section, stream):
     if file not in ("AUTO", "NONE"):
         section.conversion.find(section.where(key), key, *ONE_PLACE)
     return file in ("AUTO", "NONE")
-
-
-def has_file_for_errors(section):
-    """Whether stderr goes to a file of its own."""
-    error = section.text("stderr_logfile", "AUTO")
-    is_own = error != section.text("stdout_logfile", "AUTO") and error.upper() not in ("NONE", "AUTO", "SYSLOG")
-    return is_own and not error.startswith(("/dev/stdout", "/dev/stderr", "/dev/fd/"))
 
 
 def log_file(section, stream, file):
@@ -332,13 +354,12 @@ def report_rest(section):
              "killasgroup", "user", "directory", "umask", "environment", "redirect_stderr", "stdout_logfile", "priority",
              "stdout_logfile_maxbytes", "stdout_logfile_backups", "stdout_syslog", "stderr_syslog", "socket", "socket_owner", "socket_mode", "socket_backlog"} | IGNORED
     keys = section.keys
-    is_joined = section.flag("redirect_stderr", "false")
+    is_lost = section.text("stdout_logfile", "AUTO").upper() == "NONE" and not goes_to_syslog(section, "stdout") and not section.flag("redirect_stderr", "false")
     for key in keys:
         text = section.text(key) or ""
         if key in known or (key.endswith("_enabled") and text.lower() == "false"):
             continue
-        is_kept = section.text("stdout_logfile", "AUTO").upper() != "NONE" and not section.text("stdout_logfile", "AUTO").startswith("/dev/")
-        if key.startswith("stderr_logfile") and (is_joined or is_kept or goes_to_syslog(section, "stdout") or not has_file_for_errors(section)):
+        if key.startswith("stderr_logfile") and not (is_lost and section.text("stderr_logfile", "AUTO").upper() not in ("NONE", "AUTO")):
             continue
         section.conversion.find(section.where(key), key, *WITHOUT_EQUIVALENT.get(key, ("supervisord has no such key", "leave it out")))
 
@@ -416,9 +437,9 @@ def add_socket(section, program):
         made = {"name": "fcgi", "listen": f"unix:{match[1]}", "mode": mode(where, "socket_mode", section.text("socket_mode", "0700"))}
         user, _, group = section.text("socket_owner", "").partition(":")
         made |= ({"user": user} if user else {}) | ({"group": group} if group else {})
-    elif match := re.fullmatch(r"tcp://([0-9.]+|localhost|\*|):([0-9]{1,5})", text):
+    elif (match := re.fullmatch(r"tcp://([0-9.]+|localhost|\*|):([0-9]{1,5})", text)) and (match[1] in ("*", "") or is_address(match[1])):
         host = {"localhost": "127.0.0.1", "*": ""}.get(match[1], match[1])
-        made = {"name": "fcgi", "listen": f"tcp:{host}:{match[2]}"}
+        made = {"name": "fcgi", "listen": f"tcp:{host}:{number(where, 'socket: the port', match[2], 1, 65535)}"}
     else:
         raise Failure(where, f"socket: {text[:100]!r} is neither unix:///PATH nor tcp://ADDRESS:PORT")
     if "socket_backlog" in section.keys:
@@ -436,6 +457,9 @@ def convert(conversion, path):
             priorities[name[6:].strip()] = priority_of(Section(conversion, place, {key: keys[key] for key in keys if key == "priority"}, {}))
             members = keys.get("programs", ("", place))[0]
             groups.update((member.strip(), name[6:].strip()) for member in members.split(",") if member.strip())
+            for member in filter(None, map(str.strip, members.split(","))):
+                if not {f"program:{member}", f"fcgi-program:{member}"} & sections.keys():
+                    conversion.find(place, f"[{name}]", f"there is no program {member[:100]}", "leave it out")
     base = {"groups": groups, "priorities": priorities, "here": directory_of(path), "host": socket.gethostname()}
     levels, common = {}, environment_of_all(conversion, sections, base)
     base["environment"] = common
@@ -454,7 +478,8 @@ def convert(conversion, path):
         elif kind not in ("group", "rpcinterface", "ctlplugin"):
             conversion.find(place, f"[{name}]", "supervisord has no such section", "leave it out")
     daemon = sections.get("supervisord", (None, {}))[1]
-    own = {key: daemon[key] for key in ("user", "umask") if key in daemon}
+    changed = ("user",) if daemon.get("nodaemon", ("false",))[0].lower() in ("true", "yes", "on", "1") else ("user", "umask", "directory")
+    own = {key: daemon[key] for key in changed if key in daemon}  # the others are changed only on the way into the background
     inherited = {}
     add_surroundings(Section(conversion, None, own, {"here": base["here"], "host_node_name": base["host"]}), inherited)
     for name, program in conversion.programs.items():

@@ -1,15 +1,17 @@
 """systemd service units with their drop-ins. systemd.exec(5), systemd.service(5) and systemd.unit(5) say what the keys mean."""
 
+import os
 import re
 import shlex
+from dataclasses import dataclass
 from pathlib import Path
 
-from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, mode, number, program_name, script_of, shell_command,
-                     signal_name, waiting_for)
+from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, matches, mode, number, program_name, shell_command,
+                     signal_name, waiting_for, SIGNALS, YEAR)
 
-IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "RemainAfterExit", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
+IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
            "CPUAccounting", "MemoryAccounting", "TasksAccounting", "IOAccounting", "Delegate", "CollectMode", "RefuseManualStart", "RefuseManualStop",
-           "StopWhenUnneeded", "OnFailureJobMode", "OnSuccessJobMode", "IgnoreOnIsolate", "AllowIsolate", "SendSIGHUP", "FinalKillSignal", "Wants", "Conflicts"}
+           "StopWhenUnneeded", "OnFailureJobMode", "OnSuccessJobMode", "IgnoreOnIsolate", "AllowIsolate", "Wants"}
 SANDBOX = ("its sandbox of mounts and filters has other keys", 'use "seccomp", "landlock", "capabilities", or what runs the container')
 DIRECTORY = ("no directory is made for a program", "make it in the image, owned by the user of the program")
 REASONS = {
@@ -26,6 +28,10 @@ REASONS = {
     "RequiresMountsFor": ("mounts belong to the container", "mount it before the launcher starts"),
     "IgnoreSIGPIPE": ("programs begin with no signal ignored", "let the command ignore SIGPIPE where it has to"),
     "SendSIGKILL": ("what does not stop in time is killed", 'give it a longer "stopTimeout"'),
+    "SendSIGHUP": ("a stop sends one signal after the other", 'see "stopSequence"'),
+    "FinalKillSignal": ("what does not stop in time gets KILL", 'see "stopSequence"'),
+    "RemainAfterExit": ("only a one-shot counts as up after its end", 'give it "oneShot" if it ends by itself'),
+    "Conflicts": ("programs do not stop each other", "leave out the one that should not run"),
     "RestartKillSignal": ("a restart stops a program as any stop does", 'set "stopSignal"'),
     "PermissionsStartOnly": ("all commands have the rights of the program", "prepare what needs others in the image"),
     "LoadCredential": ("credentials are not handed over", "mount a file of secrets into the container"),
@@ -34,7 +40,7 @@ REASONS = {
     "FailureAction": ("nothing is done to the machine", 'use "critical" to end the container'),
     "PartOf": ("a stop does not reach other programs", "stop them together with triton-launch ctl stop"),
 }
-HARMLESS = {"IgnoreSIGPIPE": "no", "SendSIGKILL": "yes", "DynamicUser": "no", "PermissionsStartOnly": "no"}  # what holds here in any case
+HARMLESS = {"IgnoreSIGPIPE": "no", "SendSIGKILL": "yes", "DynamicUser": "no", "PermissionsStartOnly": "no", "SendSIGHUP": "no", "RemainAfterExit": "no", "FinalKillSignal": "sigkill"}  # what holds here in any case
 FAMILIES = (
     (r"(Protect|Private|Restrict|ReadOnly|ReadWrite|Inaccessible|Exec(Paths)|NoExec|TemporaryFileSystem|Bind|SystemCall|MemoryDeny|Lock|Keyring|Proc|Device|IPAddress|RemoveIPC|DynamicUser|Mount|SecureBits|PAMName|AppArmor|SELinux|Smack|Network|Socket(Bind)|User(Namespace))", SANDBOX),
     (r"(Runtime|State|Cache|Logs|Configuration)Directory", DIRECTORY),
@@ -59,32 +65,76 @@ LEVELS = "emerg alert crit err warning notice info debug".split()
 OF_THE_MACHINE = re.compile(r"(systemd-|plymouth-|modprobe@|getty@|rc-local|rescue|emergency|network|NetworkManager|firewalld|dbus)")
 
 
+ALIASES = {"TimeoutSec": ("TimeoutStartSec", "TimeoutStopSec"), "StartLimitInterval": ("StartLimitIntervalSec",)}
+RELATIONS = {"After", "Before", "Requires", "Wants", "BindsTo", "PartOf", "Requisite", "Conflicts", "Upholds", "OnFailure", "OnSuccess"}  # no empty value takes these back
+
+
+def joined_lines(text):
+    """The lines with the numbers of their beginnings; a backslash at the end of one is a space, and its next line follows."""
+    parts, began = [], 0
+    for at, line in enumerate(text.split("\n"), 1):
+        line = line.lstrip()  # not at its end: a backslash before a space is none that ends the line
+        if line.startswith(("#", ";")):
+            continue
+        if not parts:
+            began = at
+        parts.append(line)
+        if (len(line) - len(line.rstrip("\\"))) % 2:
+            parts[-1] = line[:-1] + " "
+            continue
+        yield began, "".join(parts).strip()
+        parts = []
+    yield began, "".join(parts).strip()
+
+
 def parse(conversion, path, keys):
     """Adds the settings of a file: key -> [(value, place)]; an empty value takes back the earlier ones."""
-    section, pending, began = None, "", 0
-    for at, line in enumerate(conversion.read(path).split("\n"), 1):
-        text = line.strip()
-        if not pending:
-            began = at
-        if not text and not pending or text.startswith(("#", ";")):
+    section = None
+    for at, text in joined_lines(conversion.read(path)):
+        place = Place(str(path), at)
+        if not text:
             continue
-        if text.endswith("\\"):
-            pending += text[:-1] + " "
-            continue
-        text, pending = pending + text, ""
-        place = Place(str(path), began)
         if match := re.fullmatch(r"\[([^]]+)\]", text):
             section = match[1]
         elif section is None or "=" not in text:
             raise Failure(place, "is neither [SECTION] nor KEY=VALUE" if section else "stands before the first [SECTION]")
         elif section in ("Unit", "Service"):
             key, value = (part.strip() for part in text.split("=", 1))
-            if not value:
-                keys.pop(key, None)
-            if value or key in EMPTY_IS_NONE:
-                keys.setdefault(key, []).append((value, place))
+            for name in ALIASES.get(key, (key,)):
+                if not value and name not in RELATIONS:
+                    keys.pop(name, None)
+                if value or name in EMPTY_IS_NONE:
+                    keys.setdefault(name, []).append((value, place))
         elif section != "Install" and not section.startswith("X-"):
             conversion.find(place, f"[{section}]", "only services are converted", "leave it out")
+
+
+UNIT_FOLDERS = ("etc/systemd/system", "run/systemd/system", "usr/local/lib/systemd/system", "usr/lib/systemd/system", "lib/systemd/system")
+
+
+def drop_ins(path, name):
+    """The drop-ins of a unit in the order of their names. One of a more special directory, or of /etc, hides others of its name."""
+    folders = [path.parent]
+    for own in UNIT_FOLDERS:
+        if f"{path.parent.absolute()}/".endswith(f"/{own}/"):
+            root = Path(f"{path.parent.absolute()}"[:-len(own)])
+            folders = [root / other for other in UNIT_FOLDERS]
+            break
+    stem, at, _ = name.partition("@")
+    names = [name, *([f"{stem}@"] if at and name != f"{stem}@" else [])]
+    parts = stem.split("-")
+    names += ["-".join(parts[:count]) + "-" for count in range(len(parts) - 1, 0, -1)]
+    found = {}
+    for folder in [f"{each}.service.d" for each in names] + ["service.d"]:
+        for place in folders:
+            if (place / folder).is_dir():
+                for file in listing(place / folder):
+                    if file.endswith(".conf"):
+                        found.setdefault(file, place / folder / file)
+    return [found[file] for file in sorted(found) if str(found[file].resolve()) != "/dev/null"]
+
+
+OTHER_UNITS = {".socket", ".timer", ".target", ".mount", ".automount", ".path", ".slice", ".scope", ".swap", ".device"}
 
 
 class Unit:
@@ -93,7 +143,9 @@ class Unit:
     def __init__(self, conversion, path):
         self.conversion, self.path, self.keys = conversion, Path(path), {}
         self.place = Place(str(path))
-        stem = self.path.name.removesuffix(".service")
+        stem, kind = self.path.stem, self.path.suffix
+        if kind in OTHER_UNITS:
+            raise Failure(self.place, f"is a {kind[1:]} unit: only services are converted")
         self.prefix, at, instance = stem.partition("@")
         if at and not instance:
             if not conversion.instance:
@@ -101,13 +153,13 @@ class Unit:
             instance = conversion.instance
         self.instance = instance
         self.name = f"{self.prefix}@{instance}" if at else stem
+        values = {"i": instance, "I": unescape(instance), "p": self.prefix, "P": unescape(self.prefix), "n": self.name + ".service",
+                  "N": self.name, "j": self.prefix.rpartition("-")[2], "J": unescape(self.prefix.rpartition("-")[2]),
+                  "f": "/" + unescape(instance or self.prefix).lstrip("/"), "%": "%"}
+        self.specifiers = DIRECTORIES | values
         parse(conversion, path, self.keys)
-        for suffix in sorted({f"{self.path.name}.d", f"{self.name}.service.d"}):
-            folder = self.path.parent / suffix
-            if folder.is_dir():
-                for name in listing(folder):
-                    if name.endswith(".conf"):
-                        parse(conversion, folder / name, self.keys)
+        for file in drop_ins(self.path, self.name):
+            parse(conversion, file, self.keys)
 
     def all(self, key):
         """The values of a setting, expanded, each with its place."""
@@ -117,16 +169,17 @@ class Unit:
         values = self.all(key)
         return values[-1] if values else (default, self.place)
 
-    def expand(self, place, key, text):
-        values = DIRECTORIES | {"i": self.instance, "I": unescape(self.instance), "p": self.prefix, "P": unescape(self.prefix), "n": self.name + ".service",
-                                "N": self.name, "j": self.prefix.rpartition("-")[2], "J": unescape(self.prefix.rpartition("-")[2]),
-                                "f": "/" + unescape(self.instance or self.prefix), "%": "%"}
+    def words(self, key, with_separators=False, is_strict=False):
+        """The values of a setting as words, each expanded after the split, as systemd does: what a specifier stands for is one word."""
+        for value, place in self.keys.get(key, []):
+            yield [word and self.expand(place, key, word) for word in split(place, key, value, with_separators, is_strict)], place
 
+    def expand(self, place, key, text):
         def specifier(match):
-            if match[1] not in values:
+            if match[1] not in self.specifiers:
                 self.conversion.find(place, key, f"the value of %{match[1]} is known on the machine only", "write it out")
                 return match[0]
-            return values[match[1]]
+            return self.specifiers[match[1]]
         made = re.sub(r"%(.)", specifier, text)
         if len(made) > MAX_EXPANDED:
             raise Failure(place, f"{key}: becomes too long")
@@ -137,7 +190,9 @@ class Unit:
 
 
 def unescape(text):
-    return re.sub(r"\\x([0-9a-f]{2})", lambda match: chr(int(match[1], 16)), text.replace("-", "/"))
+    """A name as systemd-escape --unescape has it: - is /, and \\xNN a byte."""
+    made = re.sub(rb"\\x([0-9a-fA-F]{2})", lambda match: bytes([int(match[1], 16)]), text.replace("-", "/").encode("utf-8", "surrogateescape"))
+    return made.decode("utf-8", "surrogateescape")
 
 
 def seconds(place, key, text):
@@ -157,43 +212,62 @@ def seconds(place, key, text):
 
 
 ESCAPES = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"', "'": "'", "s": " "}
-ESCAPE = re.compile(r"""\\(?:([abfnrtvs\\"'])|x([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4}))""")
+ESCAPE = re.compile(r"""\\(?:([abfnrtvs\\"'])|x([0-9a-fA-F]{2})|([0-3][0-7]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))""")
 
 
-def split(place, key, text):
-    """The words of a value: quotes of both kinds anywhere, and the escapes of C; a backslash before anything else stays."""
-    found, word, quote, at = [], None, "", 0  # word: the parts of the one that has begun
+def split(place, key, text, with_separators=False, is_strict=False):
+    """The words of a value: quotes of both kinds anywhere, and the escapes of C; a backslash before anything else stays, with
+    that, unless this is strict. With separators, None stands for each ; that is a word of its own."""
+    found, word, quote, at, began = [], None, "", 0, 0  # word: the parts of the one that has begun
     while at < len(text):
-        part, match = text[at], ESCAPE.match(text, at)
+        part, match, here = text[at], ESCAPE.match(text, at) if text[at] == "\\" else None, at
         at = match.end() if match else at + 1
+        if not quote and part.isspace():
+            if word:
+                found.append(whole(place, key, word, with_separators and text[began:here]))
+            word = None
+            continue
+        if word is None:
+            word, began = [], here
         if match:
-            word = word or []
             word.append(unescaped(place, key, match))
+        elif part == "\\":
+            if is_strict:
+                raise Failure(place, f"{key}: {text[here:here + 2]} is not an escape: systemd leaves out the line")
+            word.append(text[here:at + 1])
+            at += 1
         elif part == quote:
             quote = ""
         elif not quote and part in "\"'":
-            quote, word = part, word or [""]
-        elif not quote and part.isspace():
-            if word:
-                found.append("".join(word))
-            word = None
+            quote = part
+            word.append("")
         else:
-            word = word or []
             word.append(part)
     if quote:
         raise Failure(place, f"{key}: {text[:100]!r}: no closing quotation")
-    return found + (["".join(word)] if word else [])
+    return found + ([whole(place, key, word, with_separators and text[began:])] if word else [])
+
+
+def whole(place, key, parts, raw):
+    """The word of its parts, whose escapes may be bytes of one character; with `raw`, None for a separator."""
+    if raw in (";", "\\;"):
+        return None if raw == ";" else ";"
+    word = "".join(parts)
+    try:
+        return word if word.isascii() else word.encode("utf-8", "surrogateescape").decode()
+    except UnicodeError:
+        raise Failure(place, f"{key}: {word[:100]!r} is not UTF-8") from None
 
 
 def unescaped(place, key, match):
-    """The character of an escape."""
-    plain, hexadecimal, octal, unicode = match.groups()
+    """The character of an escape, or the byte that is a part of one."""
+    plain, hexadecimal, octal, *unicode = match.groups()
     if plain:
         return ESCAPES[plain]
-    code = int(octal, 8) if octal else int(hexadecimal or unicode, 16)
-    if code == 0 or 0xD800 <= code < 0xE000:
+    code = int(octal, 8) if octal else int(hexadecimal or unicode[0] or unicode[1], 16)
+    if code == 0 or 0xD800 <= code < 0xE000 or code > 0x10FFFF:
         raise Failure(place, f"{key}: {match[0]} is not a character that a word may have")
-    return chr(code)
+    return chr(code if any(unicode) or code < 0x80 else 0xDC00 + code)
 
 
 def is_true(place, key, text):
@@ -217,27 +291,41 @@ class Command:
         if "@" in prefixes and len(self.argv) > 1:
             unit.find(key, place, "argv[0] is always the program", f"{self.argv[1]} is left out")
             del self.argv[1]
-        self.variables, self.length, self.where = set(), 0, (place, key)
+        self.length, self.where = 0, (place, key)
+        parts = [[word] for word in self.argv]
         if ":" not in prefixes:
-            self.argv = [part for word in self.argv for part in self.substitute(word, known)]
-        self.argv = [word.replace("$$", "$") if not self.variables else word for word in self.argv]
+            parts = [made for word in self.argv for made in self.substitute(unit, word, known)]
+        self.words = parts  # of each word its parts: text, and the variables that a shell puts in
+        self.variables = {part.name for word in parts for part in word if isinstance(part, Variable)}
+        self.is_split = any(part.is_split and part.name != "MAINPID" for word in parts for part in word if isinstance(part, Variable))
+        self.argv = None if self.variables else ["".join(word) for word in parts]
 
-    def substitute(self, word, known):
+    def substitute(self, unit, word, known):
         """Known variables become their values; others stay, for a shell. A word $X of its own is split into words."""
-        if match := re.fullmatch(r"\$([A-Za-z_]\w*)", word):
-            if match[1] in known:
+        place, key = self.where
+        if word.startswith("$") and word[1:2] not in ("{", "$"):
+            name = word[1:]
+            if name in known:
+                self.grow(known[name])
+                return [[part] for part in relaxed_split(known[name])]
+            if re.fullmatch(NAME, name):
+                return [[Variable(name, True)]]
+            unit.find(key, place, f"{word[:100]} is not the name of a variable", "it is left out, as systemd does; write $$ for $")
+            return []
+        made, end = [], 0
+        for match in re.finditer(r"\$(?:\$|\{([^}]*)\})", word):
+            made.append(word[end:match.start()])
+            end = match.end()
+            if match[1] is None:
+                made.append("$")
+            elif match[1] in known:
                 self.grow(known[match[1]])
-                return known[match[1]].split()
-            self.variables.add(match[1])
-            return [word]
-
-        def value(match):
-            if match[1] in known:
-                self.grow(known[match[1]])
-                return known[match[1]]
-            self.variables.add(match[1])
-            return match[0]
-        return [re.sub(r"(?<!\$)\$\{([A-Za-z_]\w*)\}", value, word)]
+                made.append(known[match[1]])
+            elif re.fullmatch(NAME, match[1]):
+                made.append(Variable(match[1], False))
+            else:
+                unit.find(key, place, f"{match[0][:100]} is not the name of a variable", "it is empty, as for systemd; write $${ where a shell reads it")
+        return [[part for part in [*made, word[end:]] if part] or [""]]
 
     def grow(self, text):
         """Counts what is put in for variables."""
@@ -247,57 +335,210 @@ class Command:
 
     def script(self):
         """The command as a line of a shell."""
-        if not self.variables:
-            return script_of(self.argv)
-        return " ".join(self.quoted(word) for word in self.argv)
+        return " ".join("".join(map(quoted, joined_text(word))) for word in self.words)
 
-    @staticmethod
-    def quoted(word):
-        if re.fullmatch(r"\$[A-Za-z_]\w*", word):
-            return word
-        parts = re.split(r"(\$\{[A-Za-z_]\w*\})", word)
-        return "".join(f'"{part}"' if part.startswith("${") else shlex.quote(part) for part in parts if part) or "''"
+
+NAME = "[A-Za-z_][A-Za-z0-9_]*"
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What only the shell knows that runs the command."""
+    name: str
+    is_split: bool
+
+
+def joined_text(parts):
+    """The parts of a word, with texts side by side as one."""
+    made = []
+    for part in parts:
+        if made and isinstance(part, str) and isinstance(made[-1], str):
+            made[-1] += part
+        else:
+            made.append(part)
+    return made
+
+
+def quoted(part):
+    if isinstance(part, Variable):
+        return f"${part.name}" if part.is_split else f'"${{{part.name}}}"'
+    return shlex.quote(part)
+
+
+def relaxed_split(text):
+    """The words of a variable's value: quotes are removed, a backslash stands before the character that is meant, and nothing is an error."""
+    found, word, quote, at = [], None, "", 0
+    while at < len(text):
+        part = text[at]
+        at += 1
+        if not quote and part in " \t\n\r":
+            if word is not None:
+                found.append("".join(word))
+            word = None
+            continue
+        word = [] if word is None else word
+        if part == "\\":
+            word.append(text[at:at + 1])
+            at += 1
+        elif part == quote:
+            quote = ""
+        elif not quote and part in "\"'":
+            quote = part
+        else:
+            word.append(part)
+    return found + ([] if word is None else ["".join(word)])
 
 
 def environment_of(unit):
-    """The variables that Environment= sets."""
-    found = {}
-    for text, place in unit.all("Environment"):
-        for word in split(place, "Environment", text):
+    """The variables that Environment= sets, and those of the user."""
+    user, place = unit.last("User")
+    found = {"USER": user, "LOGNAME": user} if user and not user.isdigit() else {}
+    if user in ("root", "0"):
+        found["HOME"] = "/root"
+    for words, place in unit.words("Environment", is_strict=True):
+        for word in words:
             name, equals, value = word.partition("=")
             if not equals or not name:
                 raise Failure(place, f"Environment: {word[:100]!r} is not of the form KEY=VALUE")
-            found[name] = value
+            if re.fullmatch(NAME, name):
+                found[name] = value
+            else:
+                unit.find("Environment", place, f"{name[:100]} is not the name of a variable", "systemd leaves it out, too")
+    if user and "HOME" not in found:
+        unit.find("User", unit.last("User")[1], "HOME and SHELL are not those of the user", 'give the program HOME in "environment" where it reads that')
     return found
+
+
+@dataclass
+class Surroundings:
+    """The variables of a unit: those that it sets, the files that the launcher reads, and lines of a shell that reads the others."""
+    own: dict
+    files: list
+    lines: list
+
+    def known(self):
+        """What the variables of a command may be replaced with now: nothing where a file may say otherwise."""
+        return {} if self.files or self.lines else self.own
+
+
+def surroundings_of(unit):
+    """Environment= and EnvironmentFile=. A file is read by the launcher where it is plain, by a shell where both read the same in it
+    or it is not there now, and otherwise here."""
+    made = Surroundings(environment_of(unit), [], [])
+    files = [file for value, place in unit.all("EnvironmentFile") for file in named_files(unit, value, place)]
+    values = [variables_of(unit.conversion.read(path)) if os.path.isfile(path) and os.access(path, os.R_OK) else None for path, _, _ in files]
+    is_plain = all(found and found.is_plain and not made.own.keys() & found.pairs.keys() for found in values)
+    for (path, is_optional, place), found in zip(files, values):
+        if is_plain:
+            made.files.append({"path": path, "optional": True} if is_optional else path)
+        elif found and not found.is_shell:
+            made.own.update(found.pairs)
+            unit.find("EnvironmentFile", place, "the values that the file has now stand in the result: neither a shell nor the launcher reads it as systemd does",
+                      'write the file without quotes and give it as "environmentFile" where it changes')
+        else:
+            unit.find("EnvironmentFile", place, "a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces",
+                      'write the variables into "environment" where that matters')
+            source = f". {shlex.quote(path)}"
+            made.lines.append(f"set -a; [ ! -e {shlex.quote(path)} ] || {source}; set +a" if is_optional else f"set -a; {source} || exit; set +a")
+    return made
+
+
+def named_files(unit, value, place):
+    """The files of one EnvironmentFile=, which may be a pattern: path, whether it may be missing, and place."""
+    path, is_optional = value.removeprefix("-"), value.startswith("-")
+    absolute_path(place, "EnvironmentFile", path)
+    if not re.search(r"[*?\[]", path):
+        return [(path, is_optional, place)]
+    found = matches(place, path)
+    unit.find("EnvironmentFile", place, f"a pattern is not looked at again: it means {len(found)} files now", 'name the files, or convert again when there are others')
+    return [(file, is_optional, place) for file in found]
+
+
+@dataclass
+class Variables:
+    """What systemd reads in a file, and whether a shell or the launcher finds the same in it."""
+    pairs: dict
+    is_shell: bool = True
+    is_plain: bool = True
+
+
+def variables_of(text):
+    """The variables of a file; a line of another form is skipped. Quotes stand at the beginning of a value; what follows one is more of it."""
+    made, at = Variables({}), 0
+    while at < len(text):
+        if match := BLANK_LINE.match(text, at):
+            line, at = match[0].strip("\n"), match.end()
+            made.is_shell = made.is_shell and not line.lstrip().startswith(";")
+            made.is_plain = made.is_plain and (not line.strip() or line.startswith("#"))
+            continue
+        end = text.find("\n", at) + 1 or len(text) + 1
+        name, equals, _ = text[at:end].partition("=")
+        value, after = value_at(text, at + len(name) + 1) if equals else ("", end)
+        line, at = text[at:after].rstrip("\n"), after
+        made.is_shell = made.is_shell and bool(SHELL_LINE.fullmatch(line))
+        made.is_plain = made.is_plain and bool(PLAIN_LINE.fullmatch(line))
+        if equals and re.fullmatch(NAME, name.strip()):
+            made.pairs[name.strip()] = value
+    return made
+
+
+BLANK_LINE = re.compile(r"[ \t]*(?:[#;](?:\\.|[^\\\n])*)?(?:\n|$)", re.DOTALL)
+PLAIN_LINE = re.compile(rf"""{NAME}=(?:[^\s"'\\](?:[^\\\n]*[^\s\\])?)?""")
+SHELL_LINE = re.compile(rf"""[ \t]*{NAME}=(?:[A-Za-z0-9_./:,=+@%^-]*|"[^"'$`\\]*"|'[^"'\\]*')[ \t]*""")
+
+
+def value_at(text, at):
+    """The value that begins here, and where its line ends."""
+    made, quote, is_begun, kept = [], "", False, 0
+    while at < len(text):
+        part = text[at]
+        at += 1
+        if not quote and part == "\n":
+            break
+        if part == "\\" and quote != "'":
+            following = text[at:at + 1]
+            at += 1
+            made.append("" if following == "\n" else following if not quote or following in '"\\`$' else "\\" + following)
+            is_begun = is_begun or not quote
+        elif part == quote:
+            quote = ""
+        elif not quote and not is_begun and part in "\"'":
+            quote = part
+        elif quote or is_begun or not part.isspace():
+            made.append(part)
+            is_begun = is_begun or not quote
+        if quote or not part.isspace():
+            kept = len(made)
+    return "".join(made[:kept]), at
 
 
 def commands(unit, key, known):
     """The commands of a setting. What a file of variables may override is left to the shell that reads the file."""
-    if "EnvironmentFile" in unit.keys:
-        known = {}
     found = []
-    for text, place in unit.all(key):
+    for words, place in unit.words(key, True):
         argv = []
-        for word in [*split(place, key, text), ";"]:
-            if word == ";" and argv:  # a line may hold several
+        for word in [*words, None]:
+            if word is None and argv:  # a line may hold several
                 found.append(Command(unit, key, argv, place, known))
                 argv = []
-            elif word != ";":
-                argv.append(";" if word == "\\;" else word)
+            elif word is not None:
+                argv.append(word)
     return found
 
 
-def command_of(unit, known, is_one_shot):
+def command_of(unit, around, is_one_shot):
     """What runs: the command itself, or a shell that runs what comes before it and is then replaced by it."""
+    known = around.known()
     main = commands(unit, "ExecStart", known)
     if not main:
         raise Failure(unit.place, "has no ExecStart")
     if len(main) > 1 and not is_one_shot:
         raise Failure(unit.last("ExecStart")[1], "ExecStart: only Type=oneshot may have several")
-    lines = files_of(unit)
-    if commands(unit, "ExecCondition", known):
+    conditions = commands(unit, "ExecCondition", known)
+    if conditions:
         unit.find("ExecCondition", unit.last("ExecCondition")[1], "a condition that is not met counts as a failure", "leave the program out where it should not run")
-    before = commands(unit, "ExecCondition", known) + commands(unit, "ExecStartPre", known) + main[:-1]
+    before = conditions + commands(unit, "ExecStartPre", known) + main[:-1]
+    lines = before_commands(around, [*before, main[-1]])
     lines += [f"{command.script()} || :" if command.may_fail else f"{command.script()} || exit" for command in before]
     last = main[-1]
     if last.may_fail:
@@ -310,15 +551,9 @@ def command_of(unit, known, is_one_shot):
     return shell_command("\n".join([*lines, f"exec {last.script()}"]))
 
 
-def files_of(unit):
-    """Lines of a shell that read the environment files."""
-    lines = []
-    for text, place in unit.all("EnvironmentFile"):
-        path = text.removeprefix("-")
-        unit.find("EnvironmentFile", place, "a shell reads the file, which expands $ and ` in it", "write the variables into \"environment\" where that matters")
-        source = f". {shlex.quote(path)}"
-        lines.append(f"set -a; [ ! -r {shlex.quote(path)} ] || {source}; set +a" if text.startswith("-") else f"set -a; {source} || exit; set +a")
-    return lines
+def before_commands(around, found):
+    """Lines of a shell before the commands: files of variables, and that no word is taken for a pattern."""
+    return around.lines + (["set -f"] if any(command.is_split for command in found) else [])
 
 
 def limits_of(unit):
@@ -393,42 +628,63 @@ def add_restart(unit, program):
         program["restart"] = restart
     elif restart != "never":
         program["restart"] = "on-failure"
-    for key, own in (("SuccessExitStatus", "successCodes"), ("RestartPreventExitStatus", "permanentFailureCodes")):
-        if codes := [code for code in statuses(unit, key) if code != 0]:
+    if program.get("oneShot") and text in ("always", "on-success"):
+        unit.find("Restart", place, f"Type=oneshot does not go with {text}", "it is on-failure here")
+    prevented = statuses(unit, "RestartPreventExitStatus")
+    if 0 in prevented and program.get("restart") == "always":
+        unit.find("RestartPreventExitStatus", unit.last("RestartPreventExitStatus")[1], "exit code 0 always is a success", "it is on-failure here, so that 0 ends the program")
+        program["restart"] = "on-failure"
+    success = statuses(unit, "SuccessExitStatus")
+    if restart == "on-failure" and not program.get("oneShot"):
+        success += [name for name in ("HUP", "INT", "TERM", "PIPE") if name not in success]  # for systemd these end a service well
+    if both := [code for code in success if code in prevented]:  # a success is not restarted in any case, but for always
+        if program.get("restart") == "always":
+            unit.find("RestartPreventExitStatus", unit.last("RestartPreventExitStatus")[1], f"{both[0]} is a success, too", "it is a failure here, which ends the program")
+            success = [code for code in success if code not in both]
+        else:
+            prevented = [code for code in prevented if code not in both]
+    for codes, own in ((success, "successCodes"), (prevented, "permanentFailureCodes")):
+        if codes := [code for code in codes if code != 0]:
             program[own] = codes
     if "RestartForceExitStatus" in unit.keys:
         unit.find("RestartForceExitStatus", unit.last("RestartForceExitStatus")[1], "no exit code forces a restart", 'use "restart": "always"')
+    delay = None
     if restart != "never" and "RestartSec" in unit.keys:
         delay = seconds(unit.last("RestartSec")[1], "RestartSec", unit.last("RestartSec")[0])
         if delay:
             program["backoff"] = {"initial": duration(delay), "factor": 1, "max": duration(delay)}
-    add_start_limit(unit, program)
+    add_start_limit(unit, program, delay)
 
 
 def statuses(unit, key):
     found = []
-    for text, place in unit.all(key):
-        for word in split(place, key, text):
+    for words, place in unit.words(key):
+        for word in words:
             if word in STATUSES or re.fullmatch("[0-9]{1,3}", word):
                 found.append(STATUSES.get(word) if word in STATUSES else number(place, key, word, 0, 255))
-            elif re.fullmatch("SIG[A-Z0-9+-]+", word):
+            elif re.fullmatch("(SIG)?(RT[A-Z0-9+-]+|[A-Z]+[12]?)", word) and (word[:3] == "SIG" or word[:3] == "RTM" or word in SIGNALS):
                 found.append(signal_name(place, key, word))
             else:
                 unit.find(key, place, f"{word} is not converted", "write its number")
     return list(dict.fromkeys(found))
 
 
-def add_start_limit(unit, program):
+def add_start_limit(unit, program, delay):
+    """Five starts in ten seconds, where nothing else is said; left out where no pause between restarts lets it come to that."""
     burst, place = unit.last("StartLimitBurst", "5")
-    interval = unit.last("StartLimitIntervalSec", unit.last("StartLimitInterval", "10s")[0])[0]
-    if not {"StartLimitBurst", "StartLimitIntervalSec", "StartLimitInterval"} & set(unit.keys) or program.get("restart", "never") == "never":
+    interval, where = unit.last("StartLimitIntervalSec", "10s")
+    if program.get("restart", "never") == "never":
         return
-    span = seconds(place, "StartLimitIntervalSec", interval)
-    if span:
-        program["startLimit"] = {"count": min(max(number(place, "StartLimitBurst", burst), 1), 1000), "interval": duration(span)}
+    span, count = seconds(where, "StartLimitIntervalSec", interval), number(place, "StartLimitBurst", burst)
+    is_default = not {"StartLimitBurst", "StartLimitIntervalSec"} & set(unit.keys)
+    if span == 0 or count == 0 or (is_default and (not delay or delay * count >= span)):
+        return
+    if count > 1000:
+        unit.find("StartLimitBurst", place, "a start limit has at most 1000 starts", "it is 1000 here")
+    program["startLimit"] = {"count": min(count, 1000), "interval": duration(YEAR if span is None else span)}
 
 
-def add_stop(unit, program, known):
+def add_stop(unit, program, around):
     text, place = unit.last("KillMode", "control-group")
     if text not in ("control-group", "mixed", "process", "none"):
         raise Failure(place, f"KillMode: {text[:100]!r} is not one of its values")
@@ -438,17 +694,17 @@ def add_stop(unit, program, known):
         unit.find("KillMode", place, "what a process leaves behind is always killed", "let the command end it")
     if "KillSignal" in unit.keys:
         program["stopSignal"] = signal_name(unit.last("KillSignal")[1], "KillSignal", unit.last("KillSignal")[0])
-    timeout, place = unit.last("TimeoutStopSec", unit.last("TimeoutSec")[0])
-    span = seconds(place, "TimeoutStopSec", timeout) if timeout else 90
+    timeout, place = unit.last("TimeoutStopSec", "90s")
+    span = seconds(place, "TimeoutStopSec", timeout)
     if span is None or span == 0:
         unit.find("TimeoutStopSec", place, "a stop always has a limit", "it is one day here")
         span = 86400
     program["stopTimeout"] = duration(span)
-    if stop := hook(unit, "ExecStop", known, program):
+    if stop := hook(unit, "ExecStop", around, program):
         # What stays active after its command has ended is undone when it is stopped.
         is_undone = program.get("oneShot") and unit.last("RemainAfterExit", "no")[0].lower() in ("yes", "true", "on", "1")
         program["onStop" if is_undone else "preStop"] = {"command": stop, "timeout": duration(span)}
-    if reload := commands(unit, "ExecReload", known):
+    if reload := commands(unit, "ExecReload", around.known()):
         match, place = kill_of(reload[-1]), unit.last("ExecReload")[1]
         if match and len(reload) == 1:
             signal = signal_name(place, "ExecReload", match)
@@ -464,22 +720,22 @@ def kill_of(command):
     return match[1] if match else None
 
 
-def hook(unit, key, known, program):
-    made = commands(unit, key, known)
+def hook(unit, key, around, program):
+    made = commands(unit, key, around.known())
     if not made:
         return None
     if len(made) == 1 and (signal := kill_of(made[0])):
         program["stopSignal"] = signal_name(unit.place, key, signal)
         return None
-    script = "\n".join(command.script() for command in made)
-    if any(command.variables for command in made):
-        return shell_command(("MAINPID=${TRITON_PID-}\n" if "MAINPID" in script else "") + "\n".join(files_of(unit)) + ("\n" if files_of(unit) else "") + script)
-    return made[0].argv if len(made) == 1 else shell_command(script)
+    if not any(command.variables for command in made):
+        return made[0].argv if len(made) == 1 else shell_command("\n".join(command.script() for command in made))
+    lines = before_commands(around, made) + [command.script() for command in made]
+    return shell_command("\n".join((["MAINPID=${TRITON_PID-}"] if any("MAINPID" in command.variables for command in made) else []) + lines))
 
 
 def add_times(unit, program):
     is_notify = program.get("readiness", {}).get("type") == "notify"
-    text, place = unit.last("TimeoutStartSec", unit.last("TimeoutSec")[0])
+    text, place = unit.last("TimeoutStartSec", "90s" if is_notify else None)
     starts = is_notify or "pidFile" in program
     if text and starts and (span := seconds(place, "TimeoutStartSec", text)):
         program["startTimeout"] = duration(span)
@@ -503,12 +759,14 @@ def add_identity(unit, program):
         text, place = unit.last(key)
         if text:
             program[own] = number(place, key, text, 0, (1 << 32) - 2) if text.isdigit() else text
-    groups = [word for text, place in unit.all("SupplementaryGroups") for word in split(place, "SupplementaryGroups", text)]
-    if groups:
+    if groups := [word for words, _ in unit.words("SupplementaryGroups") for word in words]:
         program["supplementaryGroups"] = groups
+        unit.find("SupplementaryGroups", unit.last("SupplementaryGroups")[1], "they take the place of the user's own in /etc/group", "add those to the list")
     text, place = unit.last("WorkingDirectory")
     if text and text.lstrip("-").startswith("/"):
         program["workingDirectory"] = text.removeprefix("-")
+        if text.startswith("-"):
+            unit.find("WorkingDirectory", place, "a directory that is missing is an error", "make it in the image")
     elif text:
         unit.find("WorkingDirectory", place, f"{text} is not an absolute path", "write the directory out")
     text, place = unit.last("RootDirectory")
@@ -599,7 +857,10 @@ def add_output(unit, program):
         unit.find("StandardOutput", place, f"{text} is not a place for output", 'it goes where the launcher\'s goes; see "output"')
     error, place = unit.last("StandardError", "inherit")
     kind, _, path = error.partition(":")
-    if error in ("inherit", text, "journal"):
+    if error in ("inherit", text) or (error == "journal" and program.get("output") is None):
+        return
+    if error == "journal" and isinstance(program["output"], dict):
+        program["output"]["stderr"] = "inherit"
         return
     if kind in ("null", "file", "append", "truncate") and isinstance(program.get("output", {}), dict):
         program.setdefault("output", {})["stderr"] = "null" if kind == "null" else {"file": absolute_path(place, "StandardError", path)}
@@ -664,9 +925,11 @@ HANDLED = {"Type", "NotifyAccess", "Restart", "RestartSec", "SuccessExitStatus",
            "Requires", "BindsTo", "After", "Before", "Environment", "EnvironmentFile", "ExecStart", "ExecStartPre", "ExecCondition"}
 
 
-def report_rest(unit):
+def report_rest(unit, program, names):
     for key in unit.keys:
-        if key in HANDLED or key in IGNORED or key.startswith("Limit"):
+        if key in HANDLED or key in IGNORED or key.removeprefix("Limit") in LIMITS:
+            continue
+        if key == "RemainAfterExit" and program.get("oneShot") or key == "Conflicts" and not {name for text, _ in unit.all(key) for name in text.split()} & names.keys():
             continue
         if key == "PIDFile" and unit.last("Type", "simple")[0] == "forking":
             continue
@@ -680,21 +943,22 @@ def program_of(unit, names):
     """The program that a unit describes."""
     program = {}
     add_type(unit, program)
-    known = environment_of(unit)
-    command = command_of(unit, known, program.get("oneShot", False))
-    made = {"command": command}
-    if known:
-        made["environment"] = known
+    around = surroundings_of(unit)
+    made = {"command": command_of(unit, around, program.get("oneShot", False))}
+    if around.own:
+        made["environment"] = around.own
+    if around.files:
+        made["environmentFile"] = around.files
     add_order(unit, program, names)
     add_restart(unit, program)
-    add_stop(unit, program, known)
+    add_stop(unit, program, around)
     add_times(unit, program)
     add_identity(unit, program)
     add_rights(unit, program)
     add_resources(unit, program)
     add_input(unit, program)
     add_output(unit, program)
-    report_rest(unit)
+    report_rest(unit, program, names)
     return made | program
 
 
