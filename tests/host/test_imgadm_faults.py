@@ -52,7 +52,7 @@ def of_two_layers(area):
 
 
 @pytest.mark.parametrize(("call", "error"), [
-    ("clone3", "EAGAIN"), ("faccessat2", "EIO"), ("mkdirat", "ENOSPC"), ("syncfs", "EIO")])
+    ("clone3", "EAGAIN"), ("faccessat2", "EIO"), ("mkdirat", "ENOSPC"), ("sendmsg", "ENOMEM"), ("syncfs", "EIO")])
 def test_an_import(area, call, error):
     reference, tree = of_two_layers(area)
     host = Host(area / "host")
