@@ -3,12 +3,14 @@
 strace counts the calls of each process and thread, so that also one of triton-unpack and triton-verify fails.
 """
 
+import errno
+import os
 import re
 import shutil
 import subprocess
 
 import pytest
-from image_place import IMGADM, PATIENCE, Host, Layout, area, fill, look, needs_root  # noqa: F401
+from image_place import IMGADM, PATIENCE, Host, Layout, area, fill, look, needs_root, tarball  # noqa: F401
 
 pytestmark = [needs_root, pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, which makes a system call fail")]
 
@@ -88,3 +90,17 @@ def test_a_creation(area, call, error, reason):
         assert code == 0 or re.search(f"{reason}|{BARE}", said), f"{call} {number}: {said}"
         assert code == 1 or len(list(out.iterdir())) == 2
         shutil.rmtree(out, ignore_errors=True)
+
+
+@pytest.mark.parametrize(("call", "error", "is_about_blobs"), [("openat", "EMFILE", True), ("clone3", "EAGAIN", False)])
+def test_a_scrub_takes_no_good_blob_for_a_bad_one(area, call, error, is_about_blobs):
+    """What the system lacks says nothing about a blob."""
+    host = Host(area / "host")
+    host.run("import", tarball(fill(area / "tree", {"etc/a": "a"}), area / "a.tar"))
+    blobs = host.blobs()
+    where = ("-P", host.state / "content/blobs/sha256") if is_about_blobs else ()
+    faults = list(Faulty(host).each(call, error, "scrub", where=where))
+    assert [code for _, code, _ in faults] == [1] * len(faults) != []
+    assert all(os.strerror(getattr(errno, error)) in said for _, _, said in faults), faults
+    assert host.blobs() == blobs
+    assert host.run("scrub").stderr == ""
