@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <memory>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 
 #include "host/content/directory_names.h"
 #include "host/content/store_state.h"
+#include "lib/base/next_entry.h"
 
 namespace triton::content {
 
@@ -142,12 +144,11 @@ Result<std::vector<Victim>> collect_quarantine(StoreState& state, BootTime const
 Result<std::vector<std::string>> directory_names(int directory, std::string const& shown) {
     std::vector<std::string> names;
     UniqueFd own{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    DIR* const stream = own ? ::fdopendir(own.get()) : nullptr;
+    std::unique_ptr<DIR, int (*)(DIR*)> const stream(own ? ::fdopendir(own.get()) : nullptr, ::closedir);
     if (!stream) return fail(errno, "read directory " + shown);
     (void)own.release();  // the stream owns it now
-    while (dirent const* const entry = ::readdir(stream))
+    while (dirent const* const entry = TRY(next_entry(stream.get(), shown)))
         if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    ::closedir(stream);
     return names;
 }
 

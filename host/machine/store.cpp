@@ -16,6 +16,7 @@
 #include "host/machine/listing.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/files/copy_file.h"
@@ -49,7 +50,7 @@ Result<std::vector<std::string>> json_names(std::string const& path) {
     std::unique_ptr<DIR, int (*)(DIR*)> const directory(::opendir(path.c_str()), ::closedir);
     if (!directory && errno == ENOENT) return names;
     if (!directory) return fail(errno, "open " + path);
-    while (dirent const* const entry = ::readdir(directory.get())) {
+    while (dirent const* const entry = TRY(next_entry(directory.get(), path))) {
         std::string_view const name = entry->d_name;
         if (!name.starts_with(".") && name.ends_with(json_ending))
             names.emplace_back(name.substr(0, name.size() - json_ending.size()));

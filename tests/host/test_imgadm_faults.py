@@ -54,7 +54,7 @@ def of_two_layers(area):
 
 
 @pytest.mark.parametrize(("call", "error"), [
-    ("clone3", "EAGAIN"), ("faccessat2", "EIO"), ("mkdirat", "ENOSPC"), ("sendmsg", "ENOMEM"), ("syncfs", "EIO")])
+    ("clone3", "EAGAIN"), ("faccessat2", "EIO"), ("getdents64", "EIO"), ("mkdirat", "ENOSPC"), ("sendmsg", "ENOMEM"), ("syncfs", "EIO")])
 def test_an_import(area, call, error):
     reference, tree = of_two_layers(area)
     host = Host(area / "host")
@@ -92,7 +92,7 @@ def test_a_creation(area, call, error, reason):
         shutil.rmtree(out, ignore_errors=True)
 
 
-@pytest.mark.parametrize(("call", "error", "is_about_blobs"), [("openat", "EMFILE", True), ("clone3", "EAGAIN", False)])
+@pytest.mark.parametrize(("call", "error", "is_about_blobs"), [("openat", "EMFILE", True), ("clone3", "EAGAIN", False), ("getdents64", "EIO", True)])
 def test_a_scrub_takes_no_good_blob_for_a_bad_one(area, call, error, is_about_blobs):
     """What the system lacks says nothing about a blob."""
     host = Host(area / "host")

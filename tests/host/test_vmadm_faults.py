@@ -1,0 +1,29 @@
+"""One system call of vmadm fails: nothing that is there is left out in silence."""
+
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from info_place import BUILD, PATIENCE, needs_root
+from machine_files import MachineFiles
+
+pytestmark = [needs_root, pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, which makes a system call fail")]
+
+
+def with_fault(root, call, error, number, *words, where=()):
+    """vmadm, of which the n-th such call fails."""
+    return subprocess.run(
+        ["strace", "-qq", "-o", root / "trace", *where, "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}",
+         BUILD / "vmadm", *map(str, words)],
+        capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL, env={**os.environ, "TRITON_ROOT": str(root)})
+
+
+def test_a_directory_of_machines_that_cannot_be_read_is_not_an_empty_one(tmp_path):
+    files = MachineFiles(tmp_path)
+    files.fill(1)
+    done = with_fault(tmp_path, "getdents64", "EIO", 1, "lookup", "-j", where=("-P", files.machines))
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr == f"cannot read directory {files.machines}: Input/output error\n"
+    assert len(json.loads(with_fault(tmp_path, "getdents64", "EIO", 99, "lookup", "-j").stdout)) == 1
