@@ -104,3 +104,12 @@ def test_a_scrub_takes_no_good_blob_for_a_bad_one(area, call, error, is_about_bl
     assert all(os.strerror(getattr(errno, error)) in said for _, _, said in faults), faults
     assert host.blobs() == blobs
     assert host.run("scrub").stderr == ""
+
+
+def test_the_database_that_cannot_be_opened_is_named(area):
+    host = Host(area / "host")
+    host.run("gc")
+    database = host.state / "content/content.db"
+    faults = list(Faulty(host).each("newfstatat", "EIO", "list", where=("-P", database)))
+    assert any(code == 1 for _, code, _ in faults)
+    assert all(code == 0 or (str(database) in said and "Input/output error" in said) for _, code, said in faults), faults
