@@ -173,7 +173,9 @@ Result<> remove_file(std::string const& path) {
     return sync_directory(split_path(path).first, path);
 }
 
-bool Store::exists(Uuid const& uuid) const { return ::access(file_of(uuid).c_str(), F_OK) == 0; }
+bool Store::exists(Uuid const& uuid) const {
+    return ::access(file_of(uuid).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
 
 Result<Machine> Store::load(Uuid const& uuid) const {
     auto text = read_file(file_of(uuid), most_file_bytes);

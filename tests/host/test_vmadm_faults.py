@@ -27,3 +27,29 @@ def test_a_directory_of_machines_that_cannot_be_read_is_not_an_empty_one(tmp_pat
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr == f"cannot read directory {files.machines}: Input/output error\n"
     assert len(json.loads(with_fault(tmp_path, "getdents64", "EIO", 99, "lookup", "-j").stdout)) == 1
+
+
+def configured(place, **members):
+    """A machine that systemd does not know, so that it can be deleted without one."""
+    files = MachineFiles(place)
+    machine = files.object(1, phase="configured", autoboot=False, nics=[], **members)
+    files.write(machine)
+    files.write_tags(machine["uuid"], {})
+    return files, machine["uuid"]
+
+
+def test_a_machine_whose_file_cannot_be_opened_is_not_taken_for_one_that_may_be_deleted(tmp_path):
+    files, uuid = configured(tmp_path, indestructible_zoneroot=True)
+    for number in range(1, 9):
+        done = with_fault(tmp_path, "openat", "EMFILE", number, "delete", uuid, where=("-P", files.path(uuid)))
+        assert done.returncode == 1
+        assert "indestructible_zoneroot is set" in done.stderr or "Too many open files" in done.stderr, f"{number}: {done.stderr}"
+    assert files.path(uuid).exists() and (files.config(uuid) / "tags.json").exists()
+
+
+def test_a_tree_whose_machine_cannot_be_looked_for_is_not_removed(tmp_path):
+    files, uuid = configured(tmp_path)
+    done = with_fault(tmp_path, "access", "EIO", "1+", "recover", uuid, where=("-P", files.path(uuid)))
+    assert "(INJECTED)" in (tmp_path / "trace").read_text()
+    assert "removed" not in done.stdout + done.stderr
+    assert (files.config(uuid) / "tags.json").exists() and files.path(uuid).exists()
