@@ -53,3 +53,19 @@ def test_a_tree_whose_machine_cannot_be_looked_for_is_not_removed(tmp_path):
     assert "(INJECTED)" in (tmp_path / "trace").read_text()
     assert "removed" not in done.stdout + done.stderr
     assert (files.config(uuid) / "tags.json").exists() and files.path(uuid).exists()
+
+
+def test_a_directory_that_cannot_be_read_does_not_end_a_deletion(tmp_path):
+    count = 0
+    for number in range(1, 100):
+        place = tmp_path / str(number)
+        files, uuid = configured(place)
+        files.write(files.object(0))  # another one, so that a directory has something to read
+        done = with_fault(place, "getdents64", "EIO", number, "delete", uuid)
+        if "(INJECTED)" not in (place / "trace").read_text():
+            break
+        count += 1
+        assert done.returncode in (0, 1), f"{number}: exit code {done.returncode}: {done.stderr}"
+        assert done.returncode == 0 or "Input/output error" in done.stderr, f"{number}: {done.stderr}"
+        assert done.returncode == 1 or not files.path(uuid).exists(), f"{number}: it says that it has worked"
+    assert count > 5
