@@ -99,7 +99,8 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
         UniqueFd const directory{
             ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
         // An ingest that was begun since the row was read is locked, or its directory has taken the place of this one.
-        if (!directory || !TRY(try_lock(directory.get())) || !is_still(state.ingest.get(), name, directory.get())) continue;
+        if (!directory || !TRY(try_lock(directory.get()))) continue;
+        if (!TRY(is_still(state.ingest.get(), name, directory.get()))) continue;
         victims.push_back({.kind = Victim::Kind::ingest,
                            .name = row == begun.end() ? name : row->second.key,
                            .bytes = bytes_of(directory.get(), "data"),
@@ -116,7 +117,7 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
 Result<> forget_locks(StoreState& state) {
     for (std::string const& name : TRY(directory_names(state.locks.get(), state.path + "/locks"))) {
         UniqueFd const file{::openat(state.locks.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
-        if (file && TRY(try_lock(file.get())) && is_still(state.locks.get(), name, file.get()))
+        if (file && TRY(try_lock(file.get())) && TRY(is_still(state.locks.get(), name, file.get())))
             TRY(unlink_if_there(state.locks.get(), name, state.path + "/locks/" + name));
     }
     return {};
