@@ -130,6 +130,18 @@ def test_a_call_that_fails(as_child, arguments, call, error):
 
 
 @pytest.mark.usefixtures("needs_static")
+@pytest.mark.parametrize(("call", "error"), [("clone", "EAGAIN"), ("mmap", "ENOMEM"), ("pipe2", "EMFILE")])
+def test_a_start_that_fails_once(as_child, arguments, area, call, error):
+    """What was lacking for a moment keeps nothing from starting later, whichever of the calls it was."""
+    for number in (1, 2):
+        trace = area / f"trace{number}"
+        launcher = start(as_child, arguments, "-o", trace, "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}")
+        eventually(lambda launcher=launcher: are_up(launcher), f"both programs run, although {call} {number} has failed")
+        assert "(INJECTED)" in trace.read_text()
+        assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.usefixtures("needs_static")
 @pytest.mark.parametrize("error", ["EAGAIN", "ENOBUFS", "ENOMEM"])
 def test_a_log_that_cannot_be_written_for_a_while(as_child, arguments, error):
     """What was not written is written later: nothing is lost, and the log goes on."""
