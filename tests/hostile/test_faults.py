@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.process import NO_LEAK_SEARCH, Exit, eventually
+from harness.process import NO_LEAK_SEARCH, Exit, eventually, run_plainly
 from harness.programs import document
 
 ERRORS = ["EPERM", "ENOSYS", "EAGAIN", "EINTR", "ENOMEM"]
@@ -139,6 +139,18 @@ def test_a_start_that_fails_once(as_child, arguments, area, call, error):
         eventually(lambda launcher=launcher: are_up(launcher), f"both programs run, although {call} {number} has failed")
         assert "(INJECTED)" in trace.read_text()
         assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.usefixtures("needs_static")
+@pytest.mark.parametrize("call", ["epoll_create1", "signalfd4"])
+def test_an_upgrade_waits_for_what_fails_once(as_child, arguments, area, call):
+    """The new version has nobody who could go on in its place: what it lacks for a moment does not end it."""
+    launcher = start(as_child, arguments, "-o", area / "trace", "-e", f"trace={call}", "-e", f"inject={call}:error=EMFILE:when=2")
+    eventually(lambda: are_up(launcher), "both programs run")
+    done = run_plainly("ctl", "--socket", area / "control", "upgrade", as_child.binary)
+    assert done.returncode == 0, done
+    assert "(INJECTED)" in (area / "trace").read_text()
+    assert launcher.stop() == Exit(code=0)
 
 
 @pytest.mark.usefixtures("needs_static")
