@@ -154,6 +154,17 @@ def test_an_upgrade_waits_for_what_fails_once(as_child, arguments, area, call):
 
 
 @pytest.mark.usefixtures("needs_static")
+def test_a_control_socket_without_room_is_tried_again(as_child, arguments, area):
+    """A launcher that could not make its socket when it started can be asked later."""
+    launcher = start(as_child, arguments, "-o", "/dev/null", "-e", "inject=socket:error=EMFILE:when=2")
+    failure = launcher.wait_for_event("control-failed")
+    assert failure["message"] == "no control socket: cannot make a socket: Too many open files; trying again in 10s"
+    eventually((area / "control").exists, "there is one after all")
+    assert run_plainly("ctl", "--socket", area / "control", "version").returncode == 0
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.usefixtures("needs_static")
 @pytest.mark.parametrize("error", ["EAGAIN", "ENOBUFS", "ENOMEM"])
 def test_a_log_that_cannot_be_written_for_a_while(as_child, arguments, error):
     """What was not written is written later: nothing is lost, and the log goes on."""
