@@ -1,6 +1,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <map>
+#include <memory>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -8,6 +9,7 @@
 
 #include "host/content/directory_names.h"
 #include "host/content/store_state.h"
+#include "lib/base/next_entry.h"
 
 namespace triton::content {
 
@@ -97,7 +99,8 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
         UniqueFd const directory{
             ::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
         // An ingest that was begun since the row was read is locked, or its directory has taken the place of this one.
-        if (!directory || !TRY(try_lock(directory.get())) || !is_still(state.ingest.get(), name, directory.get())) continue;
+        if (!directory || !TRY(try_lock(directory.get()))) continue;
+        if (!TRY(is_still(state.ingest.get(), name, directory.get()))) continue;
         victims.push_back({.kind = Victim::Kind::ingest,
                            .name = row == begun.end() ? name : row->second.key,
                            .bytes = bytes_of(directory.get(), "data"),
@@ -114,7 +117,7 @@ Result<std::vector<Victim>> collect_ingests(StoreState& state, BootTime const& n
 Result<> forget_locks(StoreState& state) {
     for (std::string const& name : TRY(directory_names(state.locks.get(), state.path + "/locks"))) {
         UniqueFd const file{::openat(state.locks.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
-        if (file && TRY(try_lock(file.get())) && is_still(state.locks.get(), name, file.get()))
+        if (file && TRY(try_lock(file.get())) && TRY(is_still(state.locks.get(), name, file.get())))
             TRY(unlink_if_there(state.locks.get(), name, state.path + "/locks/" + name));
     }
     return {};
@@ -142,12 +145,11 @@ Result<std::vector<Victim>> collect_quarantine(StoreState& state, BootTime const
 Result<std::vector<std::string>> directory_names(int directory, std::string const& shown) {
     std::vector<std::string> names;
     UniqueFd own{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
-    DIR* const stream = own ? ::fdopendir(own.get()) : nullptr;
+    std::unique_ptr<DIR, int (*)(DIR*)> const stream(own ? ::fdopendir(own.get()) : nullptr, ::closedir);
     if (!stream) return fail(errno, "read directory " + shown);
     (void)own.release();  // the stream owns it now
-    while (dirent const* const entry = ::readdir(stream))
+    while (dirent const* const entry = TRY(next_entry(stream.get(), shown)))
         if (entry->d_name[0] != '.') names.emplace_back(entry->d_name);
-    ::closedir(stream);
     return names;
 }
 

@@ -44,9 +44,9 @@ ErrorKind kind_of_code(int extended) {
 
 std::string_view name_of_file(std::string_view path) { return path.substr(path.find_last_of('/') + 1); }
 
-std::unexpected<Error> database_error(sqlite3* handle) {
+/// The path comes from us: SQLite forgets it when it cannot open the file.
+std::unexpected<Error> database_error(sqlite3* handle, std::string const& path) {
     int const code = sqlite3_extended_errcode(handle);
-    std::string const path = sqlite3_db_filename(handle, "main") ?: "";
     std::string reason = sqlite3_errmsg(handle);
     bool const is_of_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
     int const err = is_of_system ? sqlite3_system_errno(handle) : 0;
@@ -80,7 +80,10 @@ Result<bool> Statement::step() {
     switch (sqlite3_step(statement_)) {
         case SQLITE_ROW: return true;
         case SQLITE_DONE: return false;
-        default: return database_error(sqlite3_db_handle(statement_));
+        default: {
+            sqlite3* const handle = sqlite3_db_handle(statement_);
+            return database_error(handle, sqlite3_db_filename(handle, "main") ?: "");
+        }
     }
 }
 
@@ -134,7 +137,7 @@ Result<Database> Database::open(std::string const& path, milliseconds patience) 
     int const code = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
     if (!handle) return fail(ErrorKind::unavailable, "open database " + path, sqlite3_errstr(code));
     Database database(handle, path);
-    if (code != SQLITE_OK) return database_error(handle);
+    if (code != SQLITE_OK) return database_error(handle, path);
     (void)sqlite3_extended_result_codes(handle, 1);
     (void)sqlite3_busy_timeout(handle, static_cast<int>(patience.count()));
     auto prepared = database.set_up(patience);
@@ -188,7 +191,7 @@ Result<> Database::migrate(std::string_view area, std::span<Migration const> ste
 Result<Statement> Database::prepare(std::string_view sql) {
     sqlite3_stmt* statement = nullptr;
     if (sqlite3_prepare_v2(handle_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr) != SQLITE_OK)
-        return database_error(handle_);
+        return database_error(handle_, path_);
     return Statement(statement);
 }
 
@@ -212,7 +215,7 @@ Result<> Database::check() {
 }
 
 Result<> Database::execute(char const* sql) {
-    if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return database_error(handle_);
+    if (sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return database_error(handle_, path_);
     return {};
 }
 

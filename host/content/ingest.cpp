@@ -54,11 +54,13 @@ Result<bool> try_lock(int fd) {
     return fail(errno, "lock a file of the content store");
 }
 
-bool is_still(int directory, std::string const& name, int fd) {
+Result<bool> is_still(int directory, std::string const& name, int fd) {
     struct stat by_name{};
     struct stat open{};
-    return ::fstatat(directory, name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW) == 0 && ::fstat(fd, &open) == 0 &&
-           by_name.st_dev == open.st_dev && by_name.st_ino == open.st_ino;
+    int const found = ::fstatat(directory, name.c_str(), &by_name, AT_SYMLINK_NOFOLLOW);
+    if (found != 0 && errno == ENOENT) return false;
+    if (found != 0 || ::fstat(fd, &open) != 0) return fail(errno, "look at " + name + " in the content store");
+    return by_name.st_dev == open.st_dev && by_name.st_ino == open.st_ino;
 }
 
 KeyLock::~KeyLock() {
@@ -78,7 +80,7 @@ Result<KeyLock> Store::lock(std::vector<std::string> keys, TimePoint deadline, i
             UniqueFd file{::openat(lock.directory_, name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
             if (!file) return fail(errno, "open " + state_->path + "/locks/" + name);
             if (TRY(try_lock(file.get()))) {
-                if (!is_still(lock.directory_, name, file.get())) continue;
+                if (!TRY(is_still(lock.directory_, name, file.get()))) continue;
                 lock.held_.push_back({name, std::move(file)});
                 break;
             }
@@ -98,7 +100,7 @@ Result<Ingest> Store::begin_ingest(std::string_view key, TimePoint deadline, int
         if (!ingest.directory_) continue;
         if (!TRY(try_lock(ingest.directory_.get()))) {
             TRY(pause_for_lock(key, deadline, cancel));
-        } else if (is_still(state_->ingest.get(), ingest.name_, ingest.directory_.get())) {
+        } else if (TRY(is_still(state_->ingest.get(), ingest.name_, ingest.directory_.get()))) {
             break;
         }
     }
@@ -213,9 +215,12 @@ Result<> finish_commit(StoreState& state, Statement const& row) {
     struct stat status{};
     // Whoever holds it, or has made it again, has begun it anew since then; who was to commit it has died.
     bool const is_begun_anew =
-        directory && (!TRY(try_lock(directory.get())) || !is_still(state.ingest.get(), row.text(1), directory.get()));
+        directory && (!TRY(try_lock(directory.get())) || !TRY(is_still(state.ingest.get(), row.text(1),
+                                                                       directory.get())));
     bool const is_still_ingest = directory && ::fstatat(directory.get(), "data", &status, AT_SYMLINK_NOFOLLOW) == 0;
     bool const is_named = ::fstatat(state.blobs.get(), parsed.hex().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
+    // Otherwise a blob would keep its file and lose its row.
+    if (!is_named && errno != ENOENT) return fail(errno, "look for blob " + parsed.hex());
     Transaction transaction = TRY(state.database.begin());
     if (is_still_ingest || !is_named) {
         TRY(state.database.run("UPDATE ingests SET committing = '' WHERE key = ?", row.text(0)));

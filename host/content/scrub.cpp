@@ -13,6 +13,7 @@
 
 #include "host/content/directory_names.h"
 #include "host/content/store_state.h"
+#include "lib/base/start_thread.h"
 #include "lib/files/sha256.h"
 
 namespace triton::content {
@@ -65,24 +66,39 @@ Result<Hashed> hash_file(int fd, std::string const& shown, int cancel) {
 /// Hashes in a separate thread, because a lowered priority cannot always be raised again.
 Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
     std::optional<Result<Hashed>> hashed;
-    std::thread([&] {
+    std::thread hashing = TRY(start_thread([&] {
         become_idle();
         hashed = hash_file(fd, shown, cancel);
-    }).join();
+    }));
+    hashing.join();
     return *std::move(hashed);
 }
 
-/// Returns why a file is bad; none when it is good. Errors: `refused`: "cancelled".
+/// Whether it says something about the blob: that it cannot be read, or is something else. A lack of descriptors,
+/// memory or threads says nothing about it, and a good blob must not be lost for that.
+bool is_about_the_blob(Error const& error) {
+    return error.kind != ErrorKind::unavailable && error.kind != ErrorKind::refused && error.kind != ErrorKind::denied;
+}
+
+/// Returns why a file is bad; none when it is good. Errors: `refused`: "cancelled"; those of the system, as long as
+/// they do not mean that this file is bad.
 Result<std::optional<std::string>> fault_of(StoreState const& state, std::string const& hex,
                                             std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
     UniqueFd const file{::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
-    if (!file) return "it cannot be opened: " + errno_text(errno);
+    if (!file) {
+        int const err = errno;
+        Error failure = fail(err, "open blob " + hex).error();
+        // A link is not a blob either.
+        if (err == ELOOP || is_about_the_blob(failure)) return "it cannot be opened: " + failure.reason;
+        return std::unexpected(std::move(failure));
+    }
     struct stat status{};
-    if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return "it is not a file";
+    if (::fstat(file.get(), &status) != 0) return fail(errno, "look at blob " + hex);
+    if (!S_ISREG(status.st_mode)) return "it is not a file";
     bytes = static_cast<std::uint64_t>(status.st_size);
     if (size && bytes != *size) return "it has " + std::to_string(bytes) + " bytes, not " + std::to_string(*size);
     auto const hashed = hash_when_idle(file.get(), "blob " + hex, cancel);
-    if (!hashed && hashed.error().kind == ErrorKind::refused) return std::unexpected(hashed.error());
+    if (!hashed && !is_about_the_blob(hashed.error())) return std::unexpected(hashed.error());
     if (!hashed) return hashed.error().text();
     if (hashed->hex != hex) return "its SHA-256 is " + hashed->hex;
     return std::nullopt;

@@ -42,8 +42,9 @@ Result<> expect_no_transaction(StoreState const& state);
 
 /// Returns whether `fd` could be locked at once. Errors: those of flock(2).
 Result<bool> try_lock(int fd);
-/// Whether `name` in a directory is still the open file, and was neither removed nor made anew.
-bool is_still(int directory, std::string const& name, int fd);
+/// Whether `name` in a directory is still the open file, and was neither removed nor made anew. Errors: those of
+/// stat(2); whoever tried again for them would do so for ever.
+Result<bool> is_still(int directory, std::string const& name, int fd);
 /// The name of the file for a key, which may be any text.
 std::string name_of_key(std::string_view key);
 

@@ -14,6 +14,7 @@
 
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
+#include "lib/base/start_thread.h"
 
 namespace triton::image {
 
@@ -99,12 +100,17 @@ public:
           meter_(&meter),
           keeps_all_(LayerTrees(*shop.pool).keeps_all()),
           builder_(*shop.pool, intent, {.role = {}, .cancel = stop.fd()}),
-          blobs_(plan.layers.size()),
-          thread_([this] { run(); }) {}
+          blobs_(plan.layers.size()) {}
 
     ~Unpacking() { give_up(); }
     Unpacking(Unpacking const&) = delete;
     Unpacking& operator=(Unpacking const&) = delete;
+
+    /// To be called once, before the others.
+    Result<> start() {
+        thread_ = TRY(start_thread([this] { run(); }));
+        return {};
+    }
 
     void arrived(std::size_t layer, UniqueFd blob) {
         std::lock_guard const guard(mutex_);
@@ -193,7 +199,7 @@ private:
     std::vector<std::optional<UniqueFd>> blobs_;
     bool is_given_up_ = false;
     bool has_failed_first_ = false;
-    std::thread thread_;  // last, because it uses all the others
+    std::thread thread_;
 };
 
 std::vector<std::string> chains_of(Plan const& plan) {
@@ -244,6 +250,7 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
     Wanted const wanted = wanted_layers(plan, present);
     Meter meter(*shop.observer, plan.shown, wanted.bytes, size_of(plan, present));
     Unpacking unpacking(shop, plan, intent, present, stop, meter);
+    TRY(unpacking.start());
     auto const arrived = [&](std::size_t index, content::Blob const& blob) -> Result<> {
         for (std::size_t const layer : wanted.places[index])
             unpacking.arrived(layer, TRY(shop.store.open_blob(blob.digest)));

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <iterator>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "host/image/file_import.h"
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
+#include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/json/reader.h"
@@ -92,14 +94,13 @@ Result<std::vector<Manifest>> manifests_in(Workshop& shop, std::string_view text
 
 /// The names of the manifests in a directory, sorted.
 Result<std::vector<std::string>> manifest_names(std::string const& path) {
-    DIR* const directory = ::opendir(path.c_str());
+    std::unique_ptr<DIR, int (*)(DIR*)> const directory(::opendir(path.c_str()), ::closedir);
     if (!directory) return fail(errno, "open " + path);
     std::vector<std::string> names;
-    while (dirent const* const entry = ::readdir(directory)) {
+    while (dirent const* const entry = TRY(next_entry(directory.get(), path))) {
         std::string_view const name = entry->d_name;
         if (name.ends_with(".imgmanifest") && names.size() < most_images) names.emplace_back(name);
     }
-    ::closedir(directory);
     std::ranges::sort(names);
     return names;
 }

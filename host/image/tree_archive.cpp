@@ -1,6 +1,7 @@
 #include "host/image/tree_archive.h"
 
 #include <cerrno>
+#include <csignal>
 #include <thread>
 #include <utility>
 
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include "lib/base/pipe.h"
+#include "lib/base/signal_text.h"
+#include "lib/base/start_thread.h"
 #include "lib/process/run_command.h"
 
 namespace triton::image {
@@ -45,7 +48,10 @@ std::string last_line(std::string_view text) {
 Result<> check_end(std::string const& what, Result<process::Completed> const& completed) {
     if (!completed) return std::unexpected(completed.error());
     if (completed->is_ok()) return {};
-    return fail(ErrorKind::refused, what, last_line(completed->errors));
+    std::string reason = last_line(completed->errors);
+    if (reason.empty() && completed->signal) reason = "it was killed by " + signal_text(completed->signal);
+    if (reason.empty()) reason = "it exited with code " + std::to_string(completed->exit_code);
+    return fail(ErrorKind::refused, what, std::move(reason));
 }
 
 /// The command line of tar, without anything that depends on when it runs.
@@ -80,16 +86,19 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
     UniqueFd writable = TRY(ingest.open_for_writing());
     auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
-    std::thread tar([&completed, directory, end = std::move(write_end)]() mutable {
+    auto tar = start_thread([&completed, directory, end = std::move(write_end)]() mutable {
         completed = process::run_command(tar_command(directory, end.get()));
         end = UniqueFd();  // the verifier sees the end
     });
-    auto const verified = receive(shop, writable.get(), std::move(read_end));
-    tar.join();
+    Result<role::Verified> const verified =
+        tar ? receive(shop, writable.get(), std::move(read_end)) : std::unexpected(tar.error());
+    if (tar) tar->join();
     auto const ended = check_end("read " + facts.source, completed);
     if (!verified || !ended) {
         (void)shop.store.abandon(std::move(ingest));  // the earlier error is the one to report
-        return std::unexpected(!ended ? ended.error() : verified.error());
+        // tar is killed by SIGPIPE when nobody takes what it writes any more.
+        bool const is_stopped = !verified && completed && completed->signal == SIGPIPE;
+        return std::unexpected(!ended && !is_stopped ? ended.error() : verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
     return shop.store.commit(std::move(ingest), verified->digest, facts, lease);

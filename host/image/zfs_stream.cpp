@@ -16,6 +16,7 @@
 #include "host/image/layer_trees.h"
 #include "host/image/tree_archive.h"
 #include "lib/base/pipe.h"
+#include "lib/base/start_thread.h"
 #include "lib/process/run_command.h"
 
 namespace triton::image {
@@ -29,10 +30,10 @@ constexpr auto lock_patience = std::chrono::hours(6);
 Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
     auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
-    std::thread child([&completed, &program, blob, end = std::move(write_end)]() mutable {
+    std::thread child = TRY(start_thread([&completed, &program, blob, end = std::move(write_end)]() mutable {
         completed = process::run_command({.arguments = {program, "-dc"}, .in = blob, .out = end.get()});
         end = UniqueFd();
-    });
+    }));
     auto const received = pool.receive(tree, read_end.get());
     read_end = UniqueFd();  // so that the decompressor sees that nobody reads any more
     child.join();
@@ -89,10 +90,10 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
     if (compression == Compression::none) return send(file);
     auto [read_end, write_end] = TRY(make_pipe());
     Result<> compressed;
-    std::thread compressor([&compressed, file, compression, in = std::move(read_end)]() mutable {
+    std::thread compressor = TRY(start_thread([&compressed, file, compression, in = std::move(read_end)]() mutable {
         compressed = compress(in.get(), file, compression);
         in = UniqueFd();  // so that the sender sees that nobody reads any more
-    });
+    }));
     auto const sent = send(write_end.get());
     write_end = UniqueFd();
     compressor.join();

@@ -14,6 +14,7 @@
 #include "host/machine/properties.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/pipe.h"
+#include "lib/base/start_thread.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -51,10 +52,10 @@ template <class Write, class Read>
 Result<> through_pipe(Write write, Read read) {
     Pipe pipe = TRY(make_pipe());
     Result<> has_read;
-    std::thread reader([&] {
+    std::thread reader = TRY(start_thread([&] {
         has_read = read(pipe.reader.get());
         pipe.reader = UniqueFd();
-    });
+    }));
     Result<> const written = write(pipe.writer.get());
     pipe.writer = UniqueFd();
     reader.join();

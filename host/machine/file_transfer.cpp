@@ -17,6 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lib/base/next_entry.h"
 #include "lib/base/unique_fd.h"
 #include "lib/files/confined_path.h"
 #include "lib/files/copy_file.h"
@@ -213,7 +214,7 @@ private:
         UniqueFd const made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
         if (!made) return fail(errno, "open directory " + labels.target);
         ++result.directories;
-        while (dirent const* const entry = ::readdir(entries.get())) {
+        while (dirent const* const entry = TRY(next_entry(entries.get(), labels.source))) {
             std::string const child = entry->d_name;
             if (child == "." || child == "..") continue;
             Labels const inner = labels.child(child);

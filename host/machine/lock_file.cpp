@@ -18,6 +18,15 @@ std::array<std::string, 4> directories_of_files(Layout const& layout) {
     return {layout.machines(), layout.archive(), layout.state() + "/journal", layout.nspawn()};
 }
 
+/// The names in a directory. One that is missing has none. What cannot be read now stays for the next `vmadm recover`.
+std::vector<std::string> names_in(std::string const& path) {
+    std::vector<std::string> names;
+    std::error_code failed;  // the increment of a loop over a range would throw
+    for (std::filesystem::directory_iterator at(path, failed), end; !failed && at != end; at.increment(failed))
+        names.push_back(at->path().filename().string());
+    return names;
+}
+
 /// The machine that such a temporary file belongs to: ".<uuid>.json.<random>.tmp"
 std::optional<Uuid> owner_of_half_file(std::string_view name) {
     constexpr std::size_t uuid_length = 36;
@@ -27,11 +36,9 @@ std::optional<Uuid> owner_of_half_file(std::string_view name) {
 
 /// Removes a machine's temporary files. The caller has locked the machine, so nobody is still writing them.
 void forget_half_files(Layout const& layout, Uuid const& uuid) {
-    for (std::string const& directory : directories_of_files(layout)) {
-        std::error_code ignored;  // a missing directory has no such files
-        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
-            if (owner_of_half_file(entry.path().filename().string()) == uuid) (void)::unlink(entry.path().c_str());
-    }
+    for (std::string const& directory : directories_of_files(layout))
+        for (std::string const& name : names_in(directory))
+            if (owner_of_half_file(name) == uuid) (void)::unlink((directory + "/" + name).c_str());
 }
 
 }  // namespace
@@ -44,14 +51,13 @@ LockFile::~LockFile() {
 
 void forget_strays(Store const& store) {
     std::set<Uuid> owners;
-    std::error_code ignored;  // without the directory there is nothing to remove
-    for (auto const& entry : std::filesystem::directory_iterator(store.layout().state() + "/locks", ignored)) {
-        auto const uuid = Uuid::parse(entry.path().filename().string());
+    for (std::string const& name : names_in(store.layout().state() + "/locks")) {
+        auto const uuid = Uuid::parse(name);
         if (uuid && !store.exists(*uuid)) owners.insert(*uuid);
     }
     for (std::string const& directory : directories_of_files(store.layout()))
-        for (auto const& entry : std::filesystem::directory_iterator(directory, ignored))
-            if (auto const owner = owner_of_half_file(entry.path().filename().string())) owners.insert(*owner);
+        for (std::string const& name : names_in(directory))
+            if (auto const owner = owner_of_half_file(name)) owners.insert(*owner);
     for (Uuid const& uuid : owners) {
         auto const own = store.lock(uuid, "vmadm recover", milliseconds(0));
         if (!own) continue;

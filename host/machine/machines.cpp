@@ -743,6 +743,8 @@ Result<> Machines::destroy(Uuid const& uuid) {
     if (!store_.exists(uuid) && mark && !*mark) return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
     // a corrupt file does not tell whether the machine is indestructible, and must not prevent the deletion
     auto const machine = store_.load(uuid);
+    if (!machine && machine.error().kind != ErrorKind::corrupt && machine.error().kind != ErrorKind::not_found)
+        return std::unexpected(machine.error());
     if (machine && machine->indestructible_zoneroot == std::optional(true))
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot delete");
     if (machine && machine->indestructible_delegated == std::optional(true))

@@ -9,6 +9,7 @@
 #include "host/machine/etc_file.h"
 #include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
+#include "lib/base/next_entry.h"
 
 /// The part of Machines that deals with networks.
 namespace triton::machine {
@@ -91,7 +92,7 @@ Result<std::vector<Machines::StrayNetwork>> Machines::remove_stray_networks() {
     std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(store_.layout().networks().c_str()), ::closedir);
     if (!all && errno == ENOENT) return done;
     if (!all) return fail(errno, "open " + store_.layout().networks());
-    while (dirent const* const entry = ::readdir(all.get())) {
+    while (dirent const* const entry = TRY(next_entry(all.get(), store_.layout().networks()))) {
         auto const uuid = Uuid::parse(entry->d_name);
         if (!uuid || store_.exists(*uuid)) continue;
         MachineLock const own = TRY(lock(*uuid, "recover"));

@@ -16,6 +16,7 @@
 #include "host/machine/listing.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/files/copy_file.h"
@@ -49,7 +50,7 @@ Result<std::vector<std::string>> json_names(std::string const& path) {
     std::unique_ptr<DIR, int (*)(DIR*)> const directory(::opendir(path.c_str()), ::closedir);
     if (!directory && errno == ENOENT) return names;
     if (!directory) return fail(errno, "open " + path);
-    while (dirent const* const entry = ::readdir(directory.get())) {
+    while (dirent const* const entry = TRY(next_entry(directory.get(), path))) {
         std::string_view const name = entry->d_name;
         if (!name.starts_with(".") && name.ends_with(json_ending))
             names.emplace_back(name.substr(0, name.size() - json_ending.size()));
@@ -172,7 +173,9 @@ Result<> remove_file(std::string const& path) {
     return sync_directory(split_path(path).first, path);
 }
 
-bool Store::exists(Uuid const& uuid) const { return ::access(file_of(uuid).c_str(), F_OK) == 0; }
+bool Store::exists(Uuid const& uuid) const {
+    return ::access(file_of(uuid).c_str(), F_OK) == 0 || (errno != ENOENT && errno != ENOTDIR);
+}
 
 Result<Machine> Store::load(Uuid const& uuid) const {
     auto text = read_file(file_of(uuid), most_file_bytes);

@@ -71,6 +71,8 @@ public:
 
     /// Errors: `not_found`: "VM <uuid> not found"; corrupt.
     [[nodiscard]] Result<Machine> load(Uuid const& uuid) const;
+    /// A machine whose file cannot be looked for, because the disk fails, counts as one that exists: what belongs to no
+    /// machine is removed.
     [[nodiscard]] bool exists(Uuid const& uuid) const;
     Result<> save(Machine const& machine) const;
     /// Removes a machine's file and the record of its last exit.

@@ -13,6 +13,13 @@ namespace triton::role {
 namespace {
 
 std::unexpected<Error> closed() { return fail(ErrorKind::unavailable, "the other end of the channel is closed"); }
+/// What the system could not do. A lack of memory or descriptors must not look as if the peer had gone, which would
+/// still be waited for.
+std::unexpected<Error> failed(int err, std::string_view what) {
+    auto failure = fail(err, what);
+    if (failure.error().kind == ErrorKind::unavailable) failure.error().kind = ErrorKind::internal;
+    return failure;
+}
 std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
 
 /// Waits for `events`, up to the deadline. Errors: `timeout`.
@@ -23,7 +30,7 @@ Result<> wait_for(int fd, short events, TimePoint deadline) {
         int const ready = ::poll(&watched, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT32_MAX)));
         if (ready > 0) return {};
         if (ready == 0 && left.count() <= INT32_MAX) return fail(ErrorKind::timeout, "no message in time");
-        if (ready < 0 && errno != EINTR) return fail(errno, "wait for a message");
+        if (ready < 0 && errno != EINTR) return failed(errno, "wait for a message");
     }
 }
 
@@ -74,7 +81,7 @@ Result<> Channel::send(std::string_view text, std::span<int const> descriptors, 
         if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return {};
         if (errno == EINTR) continue;
         if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return closed();
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return fail(errno, "send a message");
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return failed(errno, "send a message");
         TRY(wait_for(socket_.get(), POLLOUT, deadline));
     }
 }
@@ -96,7 +103,7 @@ Result<Packet> Channel::receive(TimePoint deadline, std::size_t expected_descrip
         if (size >= 0) break;
         // The peer has gone without reading messages of ours. That is reported once, before what it has sent.
         if (errno == EINTR || errno == ECONNRESET) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return fail(errno, "receive a message");
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return failed(errno, "receive a message");
         TRY(wait_for(socket_.get(), POLLIN, deadline));
     }
     std::vector<UniqueFd> descriptors = take_descriptors(header);

@@ -37,11 +37,12 @@ public:
     static Result<std::pair<Channel, Channel>> pair();
 
     /// Waits until the peer has room, up to the deadline. The descriptors are borrowed; the peer gets copies.
-    /// Errors: `invalid` for a message above the limits; `timeout`; `unavailable` once the peer has closed its end.
+    /// Errors: `invalid` for a message above the limits; `timeout`; `unavailable` once the peer has closed its end, and
+    /// only then; those of sendmsg(2).
     Result<> send(std::string_view text, std::span<int const> descriptors, TimePoint deadline);
 
     /// Waits for one packet, up to the deadline. Errors: `timeout`; `unavailable` when the peer has closed its end;
-    /// `corrupt` when a packet breaks the rules above.
+    /// and only then; `corrupt` when a packet breaks the rules above; those of recvmsg(2).
     Result<Packet> receive(TimePoint deadline, std::size_t expected_descriptors = 0);
 
     /// For poll(2): readable when receive() would not wait. Borrowed.

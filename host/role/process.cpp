@@ -136,6 +136,7 @@ struct Child {
 
 /// Moves a descriptor whose number the child would overwrite.
 Result<UniqueFd> above_channel(UniqueFd fd) {
+    if (!fd) return fail(errno, "get a descriptor");
     if (fd.get() > channel_descriptor) return fd;
     UniqueFd moved(::fcntl(fd.get(), F_DUPFD_CLOEXEC, channel_descriptor + 1));
     if (!moved) return fail(errno, "duplicate a descriptor");

@@ -1,9 +1,12 @@
 #include "host/storage/directory_entries.h"
 
+#include <array>
 #include <cerrno>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <string>
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,10 +20,19 @@ constexpr std::size_t size_at = 16;
 constexpr std::size_t type_at = 18;
 constexpr std::size_t name_at = 19;
 
+/// Names the directory as the kernel knows it, since only its descriptor is at hand.
+std::unexpected<Error> failed(int err, int directory) {
+    std::array<char, PATH_MAX> path{};
+    std::string const link = "/proc/self/fd/" + std::to_string(directory);
+    ssize_t const size = ::readlink(link.c_str(), path.data(), path.size());
+    std::string const shown = size > 0 ? " " + std::string(path.data(), static_cast<std::size_t>(size)) : "";
+    return fail(err, "read directory" + shown);
+}
+
 }  // namespace
 
 Result<> DirectoryReader::rewind(int directory) {
-    if (::lseek(directory, 0, SEEK_SET) < 0) return fail(errno, "read directory");
+    if (::lseek(directory, 0, SEEK_SET) < 0) return failed(errno, directory);
     return {};
 }
 
@@ -29,7 +41,7 @@ Result<std::size_t> DirectoryReader::fill(int directory) {
     // A directory that was removed since it was opened has nothing in it. Source: POSIX, readdir(), which glibc makes
     // of this error.
     if (size < 0 && errno == ENOENT) return 0;
-    if (size < 0) return fail(errno, "read directory");
+    if (size < 0) return failed(errno, directory);
     return static_cast<std::size_t>(size);
 }
 

@@ -47,12 +47,18 @@ Result<UniqueFd> open_again(UniqueFd const& directory) {
     return opened;
 }
 
-bool has_entry(int directory, std::string const& name) {
-    return ::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+/// Errors: those of faccessat(2). A disk that cannot say whether there is a tree has not said that there is none.
+Result<bool> has_entry(int directory, std::string const& name) {
+    if (::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return true;
+    if (errno == ENOENT) return false;
+    return fail(errno, "look for " + name);
 }
 
+/// Whether open_directory() failed because there is no directory of that name, and not for a reason of the system's.
+bool is_no_directory(int err) { return err == ENOENT || err == ENOTDIR || err == ELOOP; }
+
 Result<> make_durable(int directory, std::string const& what) {
-    if (::fsync(directory) != 0) return fail(errno, what + ": make it durable");
+    if (::fsync(directory) != 0) return fail(errno, "make " + what + " durable");
     return {};
 }
 
@@ -285,10 +291,8 @@ public:
             TRY(add_trees(root_.get(), {}, found));
         } else {
             TreeName const name = TRY(TreeName::parse(group));
-            auto const parent = open_group(name);
-            UniqueFd directory;
-            if (parent) directory = open_directory(parent->get(), components_of(name).back());
-            if (directory && !has_entry(directory.get(), tree_entry))
+            UniqueFd const directory = TRY(open_group_itself(name));
+            if (directory && !TRY(has_entry(directory.get(), tree_entry)))
                 TRY(add_trees(directory.get(), name.text() + '/', found));
         }
         std::ranges::sort(found);
@@ -347,13 +351,33 @@ private:
 
     Result<UniqueFd> make_group(TreeName const& tree) const { return walk_group(tree, true); }
 
+    /// The directory of a group. Without a descriptor: there is no such group.
+    Result<UniqueFd> open_group_itself(TreeName const& name) const {
+        auto const parent = open_group(name);
+        if (!parent && parent.error().kind == ErrorKind::not_found) return UniqueFd();
+        if (!parent) return std::unexpected(parent.error());
+        UniqueFd directory = open_directory(parent->get(), components_of(name).back());
+        if (!directory && !is_no_directory(errno)) return fail(errno, "open group " + name.text());
+        return directory;
+    }
+
+    Result<UniqueFd> open_top() const {
+        UniqueFd top = open_directory(root_.get(), ".");
+        if (!top) return fail(errno, "open pool " + path_);
+        return top;
+    }
+
     Result<UniqueFd> walk_group(TreeName const& tree, bool make) const {
-        UniqueFd group = open_directory(root_.get(), ".");
+        UniqueFd group = TRY(open_top());
         auto components = components_of(tree);
         components.pop_back();
         for (std::string const& name : components) {
-            if (make && ::mkdirat(group.get(), name.c_str(), 0700) == 0 && !trees_->copies_at_once())
-                TRY(make_durable(group.get(), tree.text()));  // otherwise the next step makes everything durable
+            if (make) {
+                bool const is_new = ::mkdirat(group.get(), name.c_str(), 0700) == 0;
+                if (!is_new && errno != EEXIST) return fail(errno, "make group " + name + " of " + tree.text());
+                // otherwise the next step makes everything durable
+                if (is_new && !trees_->copies_at_once()) TRY(make_durable(group.get(), tree.text()));
+            }
             UniqueFd next = open_directory(group.get(), name);
             if (!next && errno == ENOENT) return no_such_tree(tree);
             if (!next) return fail(errno, "open group " + name + " of " + tree.text());
@@ -368,43 +392,46 @@ private:
 
     /// Checks that a name can be given to a new tree. Errors: `exists`; `refused`.
     Result<> check_free(TreeName const& tree) const {
-        UniqueFd group = open_directory(root_.get(), ".");
+        UniqueFd group = TRY(open_top());
         std::string path;
         for (std::string const& name : components_of(tree)) {
             path += path.empty() ? name : '/' + name;
             group = open_directory(group.get(), name);
+            if (!group && !is_no_directory(errno)) return fail(errno, "open " + path);
             if (!group) return {};
-            bool const is_tree = has_entry(group.get(), tree_entry);
+            bool const is_tree = TRY(has_entry(group.get(), tree_entry));
             bool const is_itself = path == tree.text();
             if (is_itself && is_tree) return fail(ErrorKind::exists, "tree " + path + " exists already");
-            if (is_itself && is_left_over(group.get())) return {};
-            if (!is_itself && (is_tree || is_half_made(group.get())))
+            if (is_itself && TRY(is_left_over(group.get()))) return {};
+            if (!is_itself && (is_tree || TRY(is_half_made(group.get()))))
                 return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + path);
         }
         return fail(ErrorKind::refused, "make tree " + tree.text(), "there are trees below that name");
     }
 
     /// Whether this is what clone_in_place() leaves when it is killed in the middle.
-    static bool is_half_made(int holder) {
-        return has_entry(holder, snapshots_entry) && !has_entry(holder, tree_entry);
+    static Result<bool> is_half_made(int holder) {
+        return TRY(has_entry(holder, snapshots_entry)) && !TRY(has_entry(holder, tree_entry));
     }
 
     /// Whether this is a half-made tree, or an empty group.
-    static bool is_left_over(int holder) {
-        if (is_half_made(holder)) return true;
+    static Result<bool> is_left_over(int holder) {
+        if (TRY(is_half_made(holder))) return true;
         bool is_empty = true;
         DirectoryReader reader;
-        auto const read = reader.read(holder, [&](std::string const& /*name*/, unsigned char /*type*/) -> Result<> {
-            is_empty = false;
-            return {};
-        });
-        return read && is_empty;
+        TRY(reader.read(
+            holder,
+            [&](std::string const& /*name*/, unsigned char /*type*/) -> Result<> {
+                is_empty = false;
+                return {};
+            }));
+        return is_empty;
     }
 
     /// Removes leftovers at a name that is to be given. To be called while names are locked.
     static Result<> clear_name(int group, std::string const& name) {
         UniqueFd const holder = open_directory(group, name);
-        return holder && is_left_over(holder.get()) ? remove_tree(group, name) : Result<>{};
+        return holder && TRY(is_left_over(holder.get())) ? remove_tree(group, name) : Result<>{};
     }
 
     static std::unexpected<Error> name_failure(int err, std::string const& what, TreeName const& tree) {
@@ -476,7 +503,8 @@ private:
         if (!tree) return {};
         UniqueFd const naming = TRY(lock_names());
         auto const group = open_group(*tree);
-        if (!group) return {};
+        if (!group && group.error().kind == ErrorKind::not_found) return {};
+        if (!group) return std::unexpected(group.error());
         TRY(clear_name(group->get(), components_of(*tree).back()));
         remove_empty_groups(*tree);
         return {};
@@ -489,7 +517,7 @@ private:
         UniqueFd const group = TRY(open_group(tree));
         UniqueFd holder = open_directory(group.get(), components_of(tree).back());
         if (!holder && errno != ENOENT && errno != ENOTDIR) return fail(errno, "open tree " + tree.text());
-        if (!holder || !has_entry(holder.get(), tree_entry)) return no_such_tree(tree);
+        if (!holder || !TRY(has_entry(holder.get(), tree_entry))) return no_such_tree(tree);
         return holder;
     }
 
@@ -509,12 +537,15 @@ private:
     }
 
     /// Whether the name still belongs to it.
-    [[nodiscard]] bool is_named(UniqueFd const& holder, TreeName const& tree) const {
+    [[nodiscard]] Result<bool> is_named(UniqueFd const& holder, TreeName const& tree) const {
         auto const again = find(tree);
+        if (!again && again.error().kind == ErrorKind::not_found) return false;
+        if (!again) return std::unexpected(again.error());
         struct stat held;
         struct stat there;
-        return again && ::fstat(holder.get(), &held) == 0 && ::fstat(again->get(), &there) == 0 &&
-               held.st_ino == there.st_ino;
+        if (::fstat(holder.get(), &held) != 0 || ::fstat(again->get(), &there) != 0)
+            return fail(errno, "look at tree " + tree.text());
+        return held.st_ino == there.st_ino;
     }
 
     static Result<UniqueFd> open_content(UniqueFd const& holder, TreeName const& tree) {
@@ -553,8 +584,9 @@ private:
             auto const tree = TreeName::parse(prefix + name);  // bounds the depth, and leaves out what is not ours
             if (!tree) continue;
             UniqueFd const below = open_directory(directory, name);
+            if (!below && !is_no_directory(errno)) return fail(errno, "open " + tree->text());
             if (!below) continue;
-            if (has_entry(below.get(), tree_entry))
+            if (TRY(has_entry(below.get(), tree_entry)))
                 found.push_back(*tree);
             else
                 TRY(add_trees(below.get(), tree->text() + '/', found));
@@ -575,11 +607,13 @@ private:
     Result<UniqueFd> open_snapshots(UniqueFd const& holder, TreeName const& tree) const {
         auto snapshots = open_snapshots(holder.get(), tree);
         // Whoever has not locked it may look while it is destroyed.
-        if (!snapshots && !is_named(holder, tree)) return no_such_tree(tree);
+        bool const is_gone = !snapshots && snapshots.error().kind == ErrorKind::corrupt;
+        if (is_gone && !TRY(is_named(holder, tree))) return no_such_tree(tree);
         return snapshots;
     }
     static Result<UniqueFd> open_snapshots(int holder, TreeName const& tree) {
         UniqueFd snapshots = open_directory(holder, snapshots_entry);
+        if (!snapshots && !is_no_directory(errno)) return fail(errno, "open the snapshots of tree " + tree.text());
         if (!snapshots)
             return fail(ErrorKind::corrupt, "open tree " + tree.text(), "it has no directory for its snapshots");
         return snapshots;

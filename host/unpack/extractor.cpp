@@ -13,6 +13,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "lib/base/next_entry.h"
 #include "lib/json/text.h"
 
 namespace triton::unpack {
@@ -142,7 +143,7 @@ Result<> Extractor::clear_lower(std::vector<std::string> const& components, std:
     if (!open) return fail(errno, "list " + join(components, count));
     int const fd = listing.release();
     std::string const path = join(components, count);
-    while (dirent const* const entry = ::readdir(open.get())) {
+    while (dirent const* const entry = TRY(next_entry(open.get(), path))) {
         std::string const name = entry->d_name;
         if (name == "." || name == "..") continue;
         TRY(remove_lower(fd, name, path.empty() ? name : path + "/" + name, limits_.depth));
@@ -160,7 +161,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
     Directory const open(::fdopendir(directory.get()));
     if (!open) return fail(errno, "list " + path);
     int const fd = directory.release();
-    while (dirent const* const entry = ::readdir(open.get())) {
+    while (dirent const* const entry = TRY(next_entry(open.get(), path))) {
         std::string const below = entry->d_name;
         if (below == "." || below == "..") continue;
         TRY(remove_lower(fd, below, path + "/" + below, most_depth - 1));

@@ -83,7 +83,8 @@ Result<role::Unpacked> run(role::Started& started) {
 
 Result<role::Unpacked> unpack(int blob, int root, role::Unpack const& job,
                               void (*progress)(void* context, role::Unpacking const& state), void* context) {
-    Stream stream(blob, job.compression, job.limits.bytes);
+    Stream stream(blob, job.limits.bytes);
+    TRY(stream.start(job.compression));
     auto const archive = TRY(Archive::open(stream, job.limits));
     Extractor extractor(root, job);
     TimePoint next_progress = now() + progress_interval;

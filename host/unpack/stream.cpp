@@ -6,13 +6,11 @@
 
 #include <openssl/evp.h>
 
+#include "lib/base/start_thread.h"
+
 namespace triton::unpack {
 
-Stream::Stream(int blob, role::Compression compression, std::uint64_t most_bytes)
-    : input_(blob),
-      most_bytes_(most_bytes),
-      decompressing_([this, compression] { decompress(compression); }),
-      hashing_([this] { hash(); }) {}
+Stream::Stream(int blob, std::uint64_t most_bytes) : input_(blob), most_bytes_(most_bytes) {}
 
 Stream::~Stream() {
     {
@@ -20,8 +18,14 @@ Stream::~Stream() {
         is_abandoned_ = true;
         has_changed_.notify_all();
     }
-    decompressing_.join();
+    if (decompressing_.joinable()) decompressing_.join();
     if (hashing_.joinable()) hashing_.join();
+}
+
+Result<> Stream::start(role::Compression compression) {
+    decompressing_ = TRY(start_thread([this, compression] { decompress(compression); }));
+    hashing_ = TRY(start_thread([this] { hash(); }));
+    return {};
 }
 
 void Stream::decompress(role::Compression compression) {

@@ -20,11 +20,15 @@ namespace triton::unpack {
 /// not copied between them: they go round a ring of buffers, and the slowest thread sets the pace.
 class Stream {
 public:
-    /// The blob is borrowed. The threads inherit the sandbox of their maker.
-    Stream(int blob, role::Compression compression, std::uint64_t most_bytes);
+    /// The blob is borrowed.
+    Stream(int blob, std::uint64_t most_bytes);
     ~Stream();
     Stream(Stream const&) = delete;
     Stream& operator=(Stream const&) = delete;
+
+    /// Starts the threads, which inherit the sandbox of their maker. To be called once, before the others.
+    /// Errors: those of start_thread().
+    Result<> start(role::Compression compression);
 
     /// The next bytes, valid until the next call; empty at the end.
     /// Errors: `corrupt`; `refused`: "archive is larger than 1024 bytes"; those of read(2).

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/next_entry.h"
 #include "lib/json/text.h"
 
 namespace triton::unpack {
@@ -155,7 +156,7 @@ Result<> remove_all(int parent, std::string const& name, unsigned most_depth) {
     int const fd = open_beneath(parent, name.c_str(), directory_flags, 0, RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
     Directory const directory(fd < 0 ? nullptr : ::fdopendir(fd));
     if (!directory) return fail(errno, "remove " + name);
-    while (dirent const* const entry = ::readdir(directory.get())) {
+    while (dirent const* const entry = TRY(next_entry(directory.get(), name))) {
         std::string const below = entry->d_name;
         if (below == "." || below == "..") continue;
         TRY(remove_all(fd, below, most_depth - 1));

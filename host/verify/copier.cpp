@@ -63,6 +63,7 @@ Result<role::Verified> copy_and_check(int source, int file, role::Expected const
     // A clone has the file's current content, which may be longer than what we saw.
     if (::ftruncate(file, static_cast<off_t>(size)) != 0) return fail(errno, "set the size of the copy");
     PrefixHasher hasher(file, expected.sha1.has_value());
+    TRY(hasher.start());
     hasher.add_file(size);
     Fingerprint fingerprint = TRY(hasher.finish());
     role::Verified verified = TRY(std::move(fingerprint).check(expected));

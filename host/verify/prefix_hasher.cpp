@@ -5,13 +5,19 @@
 
 #include <unistd.h>
 
+#include "lib/base/start_thread.h"
+
 namespace triton::verify {
 
-PrefixHasher::PrefixHasher(int file, bool with_sha1)
-    : file_(file), fingerprint_(with_sha1), thread_([this] { run(); }) {}
+PrefixHasher::PrefixHasher(int file, bool with_sha1) : file_(file), fingerprint_(with_sha1) {}
 
 PrefixHasher::~PrefixHasher() {
     if (thread_.joinable()) (void)finish();  // nobody waits for the result
+}
+
+Result<> PrefixHasher::start() {
+    thread_ = TRY(start_thread([this] { run(); }));
+    return {};
 }
 
 PrefixHasher::Buffer PrefixHasher::spare() {

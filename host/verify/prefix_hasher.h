@@ -27,11 +27,15 @@ public:
         std::size_t size = 0;
     };
 
-    /// The file is borrowed. The thread inherits the sandbox of its maker.
+    /// The file is borrowed.
     PrefixHasher(int file, bool with_sha1);
     ~PrefixHasher();
     PrefixHasher(PrefixHasher const&) = delete;
     PrefixHasher& operator=(PrefixHasher const&) = delete;
+
+    /// Starts the thread, which inherits the sandbox of its maker. To be called once; what is added before it waits.
+    /// Errors: those of start_thread().
+    Result<> start();
 
     /// How much of the file is hashed, or will be without another call.
     [[nodiscard]] std::uint64_t position() const { return position_; }

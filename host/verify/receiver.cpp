@@ -184,6 +184,7 @@ Result<> Receiver::wait() {
 }
 
 Result<role::Verified> Receiver::run() {
+    TRY(hasher_.start());
     TRY(check_interval({0, expected_.size.value_or(0)}, expected_.maximum));
     TRY(check_interval({0, landed_.list(1).empty() ? 0 : landed_.total()}, expected_.maximum));
     while (!end_ || !ranges_.empty()) {

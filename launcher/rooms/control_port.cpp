@@ -19,6 +19,9 @@ using std::chrono::steady_clock;
 
 namespace {
 
+/// Until a socket is tried again for which there was no descriptor or memory.
+constexpr std::chrono::seconds patience{10};
+
 std::string text_of(process::IdOrName const& id) {
     if (auto const* const number = std::get_if<std::uint32_t>(&id)) return std::to_string(*number);
     return std::get<std::string>(id);
@@ -76,9 +79,16 @@ Result<std::optional<gid_t>> control_group(std::string const& name) {
 
 ControlPort::ControlPort(LaunchOptions const& options, EventLoop& loop, log::Log& log, ControlLine& line,
                          Rooms const& rooms)
-    : options_(options), loop_(loop), log_(log), line_(line), rooms_(rooms), timer_(loop, [this] {
-          if (line_.server()) line_.server()->time_passed();
-      }) {}
+    : options_(options),
+      loop_(loop),
+      log_(log),
+      line_(line),
+      rooms_(rooms),
+      timer_(loop,
+             [this] {
+                 if (line_.server()) line_.server()->time_passed();
+             }),
+      again_(loop, [this] { open(std::nullopt); }) {}
 
 ControlPort::~ControlPort() {
     log_.listen(nullptr);
@@ -110,9 +120,14 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
             return ControlServer::create(loop_, std::move(settings), *this);
         }();
         if (opened) return serve(std::move(*opened));
+        // What the system lacks now, it may have later. The agent's way does without a socket, and is not given up for
+        // it.
+        bool const is_tried_again = opened.error().kind == ErrorKind::unavailable && !rooms_.agent.plan();
+        if (is_tried_again) again_.arm(steady_clock::now() + patience);
         // A socket that was asked for is missed; the directory of the default one does not exist in many containers.
         log_.write(options_.is_control_asked_for ? log::LogLevel::error : log::LogLevel::info, "control-failed",
-                   "no control socket: " + opened.error().text(), {{"error", std::string_view(opened.error().text())}});
+                   "no control socket: " + opened.error().text() + (is_tried_again ? "; trying again in 10s" : ""),
+                   {{"error", std::string_view(opened.error().text())}});
     }
     if (rooms_.agent.plan()) open_for_agent();
 }

@@ -118,6 +118,7 @@ private:
     ControlLine& line_;
     Rooms rooms_;
     EventLoop::Timer timer_;      // of the server
+    EventLoop::Timer again_;      // there was no room for the socket
     bool tells_records_ = false;  // to subscribers
 };
 

@@ -1,11 +1,13 @@
 #include "launcher/shell/launch.h"
 
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -29,13 +31,29 @@ Result<std::optional<UpgradeState>> inherited_state() {
     auto const [end, error] = std::from_chars(value, value + std::strlen(value), fd);
     if (error != std::errc{} || *end != '\0') return std::nullopt;
     auto const text = read_sealed(fd);
-    if (!text) return std::nullopt;  // the variable belongs to somebody else
+    // Kind `denied`: the variable belongs to somebody else, because what it names is not sealed.
+    if (!text && text.error().kind == ErrorKind::denied) return std::nullopt;
+    if (!text) return fail("the state of the previous version cannot be read: " + text.error().text());
     auto state = read_upgrade_state(*text);
     if (!state) return fail("the state of the previous version cannot be read: " + state.error().error);
     if (state->pid != ::getpid()) return std::nullopt;  // meant for our parent, whose environment it was
     (void)::close(fd);
     if (state->script) (void)::close(*std::exchange(state->script, std::nullopt));
     return std::move(*state);
+}
+
+/// Makes what an upgrade cannot do without. The version before is gone, and nobody else can keep what runs: a lack of
+/// descriptors or memory is waited for, up to five seconds.
+template <class Make>
+auto make_for_upgrade(Make const& make) {
+    constexpr int most_attempts = 50;
+    constexpr std::chrono::milliseconds pause{100};
+    auto made = make();
+    for (int left = most_attempts; !made && made.error().kind == ErrorKind::unavailable && left > 0; --left) {
+        std::this_thread::sleep_for(pause);
+        made = make();
+    }
+    return made;
 }
 
 /// Sets the name in ps(1) as execve(2) does for a path. We were executed by a descriptor, so its number would be the
@@ -63,8 +81,9 @@ std::expected<int, LaunchFailure> launch(LaunchOptions const& options, char cons
     auto state = TRY(inherited_state());
     if (!state) TRY(check_command(options.source, environment));
     if (state) set_own_name(options.arguments[0]);
-    ProcessSetup setup = TRY(set_up_process(options.parent_death_signal, state.has_value()));
-    auto const loop = TRY(EventLoop::create());
+    auto const set_up = [&] { return set_up_process(options.parent_death_signal, state.has_value()); };
+    ProcessSetup setup = TRY(state ? make_for_upgrade(set_up) : set_up());
+    auto const loop = TRY(state ? make_for_upgrade(EventLoop::create) : EventLoop::create());
     // PID 1 needs no signal for its orphans: the kernel ends its namespace with it.
     int const orphan_signal = setup.is_pid_1 ? 0 : options.orphan_signal;
     if (!state) {

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.process import NO_LEAK_SEARCH, Exit, eventually
+from harness.process import NO_LEAK_SEARCH, Exit, eventually, run_plainly
 from harness.programs import document
 
 ERRORS = ["EPERM", "ENOSYS", "EAGAIN", "EINTR", "ENOMEM"]
@@ -127,6 +127,41 @@ def test_a_call_that_fails(as_child, arguments, call, error):
         eventually(lambda: row.says in said(launcher) and are_up(launcher) >= row.runs, f"it goes on, and says {row.says}")
         assert launcher.stop() == Exit(code=0)
     assert row.says in said(launcher)
+
+
+@pytest.mark.usefixtures("needs_static")
+@pytest.mark.parametrize(("call", "error"), [("clone", "EAGAIN"), ("mmap", "ENOMEM"), ("pipe2", "EMFILE")])
+def test_a_start_that_fails_once(as_child, arguments, area, call, error):
+    """What was lacking for a moment keeps nothing from starting later, whichever of the calls it was."""
+    for number in (1, 2):
+        trace = area / f"trace{number}"
+        launcher = start(as_child, arguments, "-o", trace, "-e", f"trace={call}", "-e", f"inject={call}:error={error}:when={number}")
+        eventually(lambda launcher=launcher: are_up(launcher), f"both programs run, although {call} {number} has failed")
+        assert "(INJECTED)" in trace.read_text()
+        assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.usefixtures("needs_static")
+@pytest.mark.parametrize("call", ["epoll_create1", "signalfd4"])
+def test_an_upgrade_waits_for_what_fails_once(as_child, arguments, area, call):
+    """The new version has nobody who could go on in its place: what it lacks for a moment does not end it."""
+    launcher = start(as_child, arguments, "-o", area / "trace", "-e", f"trace={call}", "-e", f"inject={call}:error=EMFILE:when=2")
+    eventually(lambda: are_up(launcher), "both programs run")
+    done = run_plainly("ctl", "--socket", area / "control", "upgrade", as_child.binary)
+    assert done.returncode == 0, done
+    assert "(INJECTED)" in (area / "trace").read_text()
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.usefixtures("needs_static")
+def test_a_control_socket_without_room_is_tried_again(as_child, arguments, area):
+    """A launcher that could not make its socket when it started can be asked later."""
+    launcher = start(as_child, arguments, "-o", "/dev/null", "-e", "inject=socket:error=EMFILE:when=2")
+    failure = launcher.wait_for_event("control-failed")
+    assert failure["message"] == "no control socket: cannot make a socket: Too many open files; trying again in 10s"
+    eventually((area / "control").exists, "there is one after all")
+    assert run_plainly("ctl", "--socket", area / "control", "version").returncode == 0
+    assert launcher.stop() == Exit(code=0)
 
 
 @pytest.mark.usefixtures("needs_static")
