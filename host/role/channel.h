@@ -41,7 +41,7 @@ public:
     /// only then; those of sendmsg(2).
     Result<> send(std::string_view text, std::span<int const> descriptors, TimePoint deadline);
 
-    /// Waits for one packet, up to the deadline. Errors: `timeout`; `unavailable` when the peer has closed its end;
+    /// Waits for one packet, up to the deadline. Errors: `timeout`; `unavailable` when the peer has closed its end,
     /// and only then; `corrupt` when a packet breaks the rules above; those of recvmsg(2).
     Result<Packet> receive(TimePoint deadline, std::size_t expected_descriptors = 0);
 
