@@ -271,7 +271,8 @@ TEST_P(ExecutionWatchTest, OneThatNobodyAwaitsIsNotDisturbed) {
                   bool const waits_for_time = subject.has_deadline();
                   held.await(1);
                   held.let_go(child);
-                  return std::string(waits_for_time ? "by time" : "by pipe") + "|" + subject.told(1) + "|" +
+                  std::string const told = subject.told(1);
+                  return std::string(waits_for_time ? "by time" : "by pipe") + "|" + told + "|" +
                          (subject.has_deadline() ? "wakes" : "sleeps") + "|" +
                          (subject.spawner().is_idle() ? "idle" : "busy");
               }),
@@ -288,12 +289,13 @@ TEST_P(ExecutionWatchTest, OneThatNobodyAwaitsAndIsSlowIsWatched) {
                   subject.await_sleep();
                   Pid const second = subject.start('b');
                   subject.end_round(false);
-                  held.await(1);
+                  held.await(2);
                   held.let_go(second);
                   std::string const first_told = subject.told(1);
                   bool const sleeps = !subject.has_deadline();
                   held.let_go(slow);
-                  return first_told + "|" + (sleeps ? "sleeps" : "wakes") + "|" + subject.told(2);
+                  std::string const all_told = subject.told(2);
+                  return first_told + "|" + (sleeps ? "sleeps" : "wakes") + "|" + all_told;
               }),
               "b|sleeps|ba");
 }
