@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <span>
 
 namespace triton::config {
 
@@ -245,6 +246,7 @@ std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
         if (!zone.changes_.empty() && at < zone.changes_.back().at) return Fault("its changes are not in order");
         std::int32_t const before = zone.changes_.empty() ? zone.first_offset_ : zone.changes_.back().offset;
         if (offsets[type] != before) zone.changes_.push_back({at, offsets[type]});
+        zone.rule_from_ = at;
     }
     std::string_view footer = in.rest();
     if (time_size == 8 && take(footer, '\n')) {
@@ -258,42 +260,8 @@ std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
     return zone;
 }
 
-/// The span of a time by the rule, found among the changes of the years around it.
-TimeZone::Span TimeZone::by_rule(std::int64_t unix_seconds) const {
-    Rule const& rule = *rule_;
-    Span span{.begin = changes_.empty() ? INT64_MIN : changes_.back().at,
-              .end = INT64_MAX,
-              .offset = rule.standard,
-              .offset_before = changes_.empty() ? rule.standard : changes_.back().offset};
-    if (!rule.begin || rule.standard == rule.summer) return span;
-    std::array<Change, 6> around{};
-    std::size_t count = 0;
-    for (int ahead = -1; ahead <= 1; ++ahead) {
-        year const of = year_of(unix_seconds) + years(ahead);
-        around[count++] = {local_time_of(*rule.begin, of) - rule.standard, rule.summer};
-        around[count++] = {local_time_of(*rule.end, of) - rule.summer, rule.standard};
-    }
-    std::ranges::sort(around, {}, &Change::at);
-    for (std::size_t i = 0; i < around.size(); ++i) {
-        if (around[i].at > unix_seconds) {
-            span.end = around[i].at;
-            break;
-        }
-        if (around[i].at < span.begin) {  // the file itself says what was valid then
-            span.offset = around[i].offset;
-            continue;
-        }
-        span.offset_before = i > 0 ? around[i - 1].offset : around[i].offset;
-        span.begin = around[i].at;
-        span.offset = around[i].offset;
-    }
-    return span;
-}
-
-TimeZone::Span TimeZone::at(std::int64_t unix_seconds) const {
-    unix_seconds = std::clamp(unix_seconds, earliest, latest);
+TimeZone::Span TimeZone::by_file(std::int64_t unix_seconds) const {
     auto const next = std::ranges::upper_bound(changes_, unix_seconds, {}, &Change::at);
-    if (next == changes_.end() && rule_) return by_rule(unix_seconds);
     Span span;
     if (next != changes_.end()) span.end = next->at;
     span.offset = span.offset_before = first_offset_;
@@ -302,6 +270,56 @@ TimeZone::Span TimeZone::at(std::int64_t unix_seconds) const {
     span.begin = last_change->at;
     span.offset = last_change->offset;
     span.offset_before = last_change == changes_.begin() ? first_offset_ : (last_change - 1)->offset;
+    return span;
+}
+
+/// The span of a time by the rule, found among the changes of the years around it. It may have begun in the file.
+TimeZone::Span TimeZone::by_rule(std::int64_t unix_seconds) const {
+    Rule const& rule = *rule_;
+    bool const has_file = rule_from_ != INT64_MIN;
+    Span const in_file = by_file(unix_seconds);
+    Span span = has_file ? in_file : Span{.offset = rule.standard, .offset_before = rule.standard};
+    span.end = INT64_MAX;
+    std::array<Change, 6> around{};
+    std::size_t count = 0;
+    if (rule.begin && rule.end) {
+        for (int ahead = -1; ahead <= 1; ++ahead) {
+            year const of = year_of(unix_seconds) + years(ahead);
+            around[count++] = {local_time_of(*rule.begin, of) - rule.standard, rule.summer};
+            around[count++] = {local_time_of(*rule.end, of) - rule.summer, rule.standard};
+        }
+    } else {
+        span.offset = rule.standard;
+    }
+    std::span<Change> const changes(around.data(), count);
+    std::ranges::stable_sort(changes, {}, &Change::at);
+    for (std::size_t i = 0; i < changes.size(); ++i) {
+        Change const& change = changes[i];
+        // Where summer time lasts all the year, it ends and begins at the same moment.
+        bool const is_undone = i + 1 < changes.size() && changes[i + 1].at == change.at;
+        if (is_undone || change.offset == span.offset) continue;
+        if (change.at > unix_seconds) {
+            span.end = change.at;
+            break;
+        }
+        if (change.at > rule_from_) {  // before that the file itself says what was valid when
+            span.begin = change.at;
+            span.offset_before = span.offset;
+        }
+        span.offset = change.offset;
+    }
+    if (has_file && span.begin == in_file.begin && span.offset != in_file.offset) {  // they contradict each other
+        span.begin = rule_from_;
+        span.offset_before = in_file.offset;
+    }
+    return span;
+}
+
+TimeZone::Span TimeZone::at(std::int64_t unix_seconds) const {
+    unix_seconds = std::clamp(unix_seconds, earliest, latest);
+    if (rule_ && unix_seconds >= rule_from_) return by_rule(unix_seconds);
+    Span span = by_file(unix_seconds);
+    if (rule_) span.end = std::min(span.end, rule_from_);
     return span;
 }
 
@@ -328,7 +346,8 @@ std::optional<std::int64_t> next_after(CronExpression const& expression, TimeZon
         if (from == span.end) {
             TimeZone::Span const then = zone.at(from);
             std::int64_t first = from + then.offset;
-            if (is_by_clock && then.offset < then.offset_before) first = std::max(first, from + then.offset_before);
+            if (is_by_clock && then.begin != INT64_MIN && then.offset < then.offset_before)
+                first = std::max(first, then.begin + then.offset_before);
             auto const in_it = next_after(expression, first - 1);
             if (in_it && (then.end == INT64_MAX || *in_it - then.offset < then.end)) return *in_it - then.offset;
         }

@@ -64,11 +64,13 @@ private:
         bool operator==(Rule const&) const = default;
     };
     static std::expected<Rule, std::string> parse_rule(std::string_view text);
+    [[nodiscard]] Span by_file(std::int64_t unix_seconds) const;
     [[nodiscard]] Span by_rule(std::int64_t unix_seconds) const;
 
     std::int32_t first_offset_ = 0;
     std::vector<Change> changes_;  // sorted
-    std::optional<Rule> rule_;     // after the last of them
+    std::optional<Rule> rule_;
+    std::int64_t rule_from_ = INT64_MIN;  // the last time in the file, even if nothing changes then
 };
 
 /// next_after() by the clock of a place. A time that a change of the clock leaves out is right after the change; one

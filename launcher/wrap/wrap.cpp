@@ -303,9 +303,7 @@ WrapOutcome Init::start(char** argv, char** envp) {
 }
 
 int Init::code_of(int status) const {
-    int const code = has_exited(status) ? exit_code(status) : 128 + ending_signal(status);
-    bool const remapped = code < 256 && (options_.remapped[code / 32] >> (code % 32) & 1) != 0;
-    return remapped ? 0 : code;
+    return remapped(options_, has_exited(status) ? exit_code(status) : 128 + ending_signal(status));
 }
 
 void Init::send(int signo) const {

@@ -25,7 +25,8 @@ struct WrapOptions {
     Flavor flavor;
     bool group;            ///< signals go to the command's process group
     bool session;          ///< the command gets a session of its own, and the terminal with it
-    bool drops_separator;  ///< `tini PROGRAM -- ARGS`: the word after the command is not an argument of it
+    bool drops_separator;  ///< `PROGRAM -- ARGS` under tini's or catatonit's name: the word after the command is not an
+                           ///< argument of it
     bool subreaper;        ///< asked for: not to get it is an error
     bool warn_on_reap;
     bool pause;                     ///< there is no command: reap until a stop signal comes
@@ -53,6 +54,11 @@ struct WrapParsed {
     int index;
     bool in_environment;
 };
+
+/// The exit code that stands for one of the command: 0 for those of -e, otherwise the same.
+constexpr int remapped(WrapOptions const& options, int code) {
+    return (options.remapped[code / 32] >> (code % 32) & 1U) != 0 ? 0 : code;
+}
 
 /// `options` is zeroed by the caller.
 WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options);

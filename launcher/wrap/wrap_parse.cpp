@@ -249,10 +249,11 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     bool const separated = index > 1 && equal(argv[index - 1], end_of(argv[index - 1]), "--");
     if (needs_separator && !separated) return {WrapParse::not_wrap, index, false};
     options.command = index;
-    // In tini's usage line a `--` follows the program. Its getopt(3) takes that away wherever it stands, we do so only
-    // there.
-    options.drops_separator = options.flavor == Flavor::tini && !separated && index + 1 < argc &&
-                              equal(argv[index + 1], end_of(argv[index + 1]), "--");
+    // In tini's usage line a `--` follows the program. Its getopt(3), and that of catatonit, takes that away wherever
+    // it stands, we do so only there.
+    bool const permutes = options.flavor == Flavor::tini || options.flavor == Flavor::catatonit;
+    options.drops_separator =
+        permutes && !separated && index + 1 < argc && equal(argv[index + 1], end_of(argv[index + 1]), "--");
     return {WrapParse::wrap, index, false};
 }
 

@@ -58,7 +58,7 @@ int run(Command const& command, char** envp) {
 }  // namespace
 
 int main(int argc, char** argv, char** envp) try {
-    if (early.wrap_failed) return report_wrap_failure(early.outcome, early.options.flavor, argv[early.options.command]);
+    if (early.wrap_failed) return report_wrap_failure(early.outcome, early.options, argv[early.options.command]);
     WrapOptions wrap_options{};
     WrapParsed const parsed = parse_wrap(argc, argv, envp, wrap_options);
     if (parsed.result != WrapParse::not_wrap) return wrap_main(parsed, wrap_options, argc, argv, envp);

@@ -131,18 +131,29 @@ std::string stage_text(WrapStage stage) {
     std::unreachable();
 }
 
+/// The exit code for a command that execve(2) refuses. Under the name of another program it is that program's.
+int code_of_no_command(int error, WrapOptions const& options) {
+    switch (options.flavor) {
+        case Flavor::triton_launch: return error == ENOENT ? 127 : 126;
+        // tini's child ends with this code, so that -e counts for it.
+        case Flavor::tini: return remapped(options, error == ENOENT ? 127 : error == EACCES ? 126 : 1);
+        case Flavor::dumb_init: return 2;
+        case Flavor::catatonit: return 1;
+    }
+    std::unreachable();
+}
+
 }  // namespace
 
-int report_wrap_failure(WrapOutcome const& outcome, Flavor flavor, char const* command) {
+int report_wrap_failure(WrapOutcome const& outcome, WrapOptions const& options, char const* command) {
     bool const in_execute = outcome.stage == WrapStage::execute;
-    if (flavor == Flavor::dumb_init && in_execute) {
+    if (options.flavor == Flavor::dumb_init && in_execute) {
         say(std::string(command) + ": " + errno_text(outcome.error), "[dumb-init] ");
-        return 2;
+    } else {
+        say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") +
+            errno_text(outcome.error));
     }
-    say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") +
-        errno_text(outcome.error));
-    if (!in_execute) return 1;
-    return outcome.error == ENOENT ? 127 : 126;
+    return in_execute ? code_of_no_command(outcome.error, options) : 1;
 }
 
 int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp) {
@@ -163,7 +174,7 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
                                                                   : &observe_nothing;
     WrapOutcome const outcome = run_wrap(options, argv, envp, observer);
     return outcome.stage == WrapStage::none ? outcome.code
-                                            : report_wrap_failure(outcome, options.flavor, argv[options.command]);
+                                            : report_wrap_failure(outcome, options, argv[options.command]);
 }
 
 }  // namespace triton::program

@@ -10,7 +10,8 @@ namespace triton::program {
 int wrap_main(launcher::WrapParsed const& parsed, launcher::WrapOptions& options, int argc, char** argv, char** envp);
 
 /// Says why the command could not be started. Returns the exit code: 127 not found, 126 cannot be executed, 1 else;
-/// dumb-init's 2 under its name.
-int report_wrap_failure(launcher::WrapOutcome const& outcome, launcher::Flavor flavor, char const* command);
+/// under the name of another program that program's.
+int report_wrap_failure(launcher::WrapOutcome const& outcome, launcher::WrapOptions const& options,
+                        char const* command);
 
 }  // namespace triton::program

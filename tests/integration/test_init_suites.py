@@ -183,6 +183,52 @@ def test_tini_as_its_usage_line_has_it(named, start):
     assert process.communicate(timeout=TIMEOUT)[0] == "a b\n"
 
 
+def long_name(area):
+    return "a" * 300
+
+
+def below_a_file(area):
+    (area / "file").touch()
+    return area / "file" / "command"
+
+
+def loop_of_links(area):
+    (area / "loop").symlink_to("loop")
+    return area / "loop"
+
+
+def no_executable(area):
+    (area / "text").write_text("#!/bin/true\n")
+    return area / "text"
+
+
+def nothing(area):
+    return area / "nothing"
+
+
+CANNOT_BE_EXECUTED = [(nothing, 127), (no_executable, 126), (below_a_file, 1), (loop_of_links, 1), (long_name, 1)]
+
+
+@pytest.mark.parametrize("make, code", CANNOT_BE_EXECUTED)
+@pytest.mark.parametrize("is_remapped", [False, True], ids=["", "remapped"])
+def test_tini_ends_for_a_command_that_it_cannot_execute(named, start, area, make, code, is_remapped):
+    """Its child has that code, so -e counts for it."""
+    options = ["-e", code] if is_remapped else ["-e", code + 1]
+    assert code_of(start(named("tini"), "-s", *options, "--", make(area))) == (0 if is_remapped else code)
+
+
+@pytest.mark.parametrize("make, code", CANNOT_BE_EXECUTED)
+def test_catatonit_ends_for_a_command_that_it_cannot_execute(named, start, area, make, code):
+    assert code_of(start(named("catatonit"), "--", make(area))) == 1
+
+
+@pytest.mark.parametrize("name", ["tini", "catatonit"])
+def test_the_separator_after_the_command_goes(named, start, name):
+    """tini's usage line has it there, and getopt(3) of both takes it away."""
+    process = start(named(name), "echo", "--", "a", "--")
+    assert process.communicate(timeout=TIMEOUT)[0] == "a --\n"
+
+
 # --- dumb-init
 
 
@@ -214,6 +260,14 @@ def exchange(process, sent, received):
 
 def test_dumb_init_forwards_every_signal(printing, debug, mode):
     exchange(printing(env=debug | mode), NORMAL, NORMAL)
+
+
+def test_dumb_init_forwards_real_time_signals(named, start):
+    child = ("import signal; signal.pthread_sigmask(signal.SIG_BLOCK, [34, 50, 64]); print('up', flush=True)\n"
+             "while True: print(int(signal.sigwait([34, 50, 64])), flush=True)")
+    process = start(named("dumb-init"), sys.executable, "-c", child)
+    assert line_of(process) == "up"
+    exchange(process, [34, 50, 64], [34, 50, 64])
 
 
 TERM, INT, QUIT, CONT = signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGCONT

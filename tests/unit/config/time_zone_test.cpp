@@ -118,6 +118,51 @@ TEST(TimeZone, TheFileComesBeforeItsRule) {
 }
 
 /// libc understands the same rules, as TZ.
+TEST(TimeZone, WhatTheLastChangeOfTheFileRepeatsIsOnce) {
+    // Volgograd since 2020: 02:00 became 01:00 for good
+    constexpr std::int64_t winter = 1609020000;  // 2020-12-26 22:00 UTC
+    auto const made = TimeZone::parse(file({10800, 14400}, {{1000000, 1}, {winter, 0}}, "<+03>-3"));
+    ASSERT_TRUE(made);
+    EXPECT_THAT(runs("30 1 * * *", *made, winter - hour, 2), ElementsAre(winter - hour / 2, winter + day + hour / 2));
+    EXPECT_EQ(made->at(winter).begin, winter);
+    EXPECT_EQ(made->at(winter).offset_before, 14400);
+    auto const without_rule = TimeZone::parse(file({10800, 14400}, {{1000000, 1}, {winter, 0}}, ""));
+    ASSERT_TRUE(without_rule);
+    EXPECT_THAT(runs("30 1 * * *", *without_rule, winter - hour, 2),
+                ElementsAre(winter - hour / 2, winter + day + hour / 2));
+}
+
+TEST(TimeZone, TheRuleIsForTimesAfterTheLastOneOfTheFile) {
+    // -4 since 1000000, and nothing changes in 1973 but the name
+    constexpr std::int64_t july = 110419200;  // 1973-07-02 00:00 UTC
+    auto const made = TimeZone::parse(file({-18000, -14400}, {{1000000, 1}, {july, 1}}, "EST5EDT,M3.2.0,M11.1.0"));
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->at(july - 182 * day).offset, -14400) << "winter, by the file";
+    EXPECT_EQ(made->at(july - 182 * day).end, july);
+    EXPECT_EQ(made->at(july).offset, -14400);
+    EXPECT_EQ(made->at(july).begin, 1000000);
+    EXPECT_EQ(made->at(july + 182 * day).offset, -18000) << "winter, by the rule";
+    EXPECT_THAT(runs("0 12 * * *", *made, july - day, 2), ElementsAre(july - 8 * hour, july + 16 * hour));
+}
+
+TEST(TimeZone, AFileThatContradictsItsRuleIsLeftAtItsLastTime) {
+    auto const made = TimeZone::parse(file({0, 7200}, {{1000000, 1}}, "EST5"));
+    ASSERT_TRUE(made);
+    TimeZone::Span const span = made->at(2000000);
+    EXPECT_EQ(span.begin, 1000000);
+    EXPECT_EQ(span.offset, -18000);
+    EXPECT_EQ(span.offset_before, 7200);
+}
+
+TEST(TimeZone, SummerTimeMayLastAllTheYear) {
+    // The example of RFC 9636, 3.3.1: it ends and begins at 2028-01-01 03:00 UTC
+    TimeZone const all_year = zone("XXX3EDT4,0/0,J365/23");
+    constexpr std::int64_t evening = 1830283200;  // 2027-12-31 20:00 UTC
+    EXPECT_THAT(runs("30 23 * * *", all_year, evening, 2),
+                ElementsAre(evening + 15 * hour / 2, evening + day + 15 * hour / 2));
+    EXPECT_EQ(all_year.at(evening + day).offset, -14400);
+}
+
 TEST(TimeZone, RulesAreAsLibcReadsThem) {
     std::mt19937_64 random(1);
     std::string const before = ::getenv("TZ") ? ::getenv("TZ") : "";

@@ -90,7 +90,7 @@ TEST(WrapParse, TinisUsageLineHasTheSeparatorAfterTheProgram) {
     Row const rows[] = {
         {{"tini", "true", "--", "x"}, true},         {{"docker-init", "-g", "true", "--"}, true},
         {{"tini", "true", "x", "--"}, false},        {{"tini", "--", "true", "--"}, false},
-        {{"dumb-init", "true", "--"}, false},        {{"catatonit", "true", "--"}, false},
+        {{"dumb-init", "true", "--"}, false},        {{"catatonit", "true", "--"}, true},
         {{"triton-launch", "--", "a", "--"}, false},
     };
     for (Row const& row : rows) {
