@@ -373,6 +373,22 @@ def test_long_names_of_each_format(tmp_path):
         assert os.readlink(tmp_path / str(number) / f"link{number}") == "t" * 500
 
 
+def test_names_keep_their_bytes(tmp_path):
+    """Names that differ only in how their characters are composed are different names; also those of links."""
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    layer = archive(
+        entry(composed, b"1"),
+        entry(decomposed, b"2"),
+        hard_link("hard", decomposed),
+        link("symbolic", decomposed),
+        entry(os.fsdecode(b"latin-\xe4\xff"), b"3"),
+    )
+    root = apply(tmp_path, layer)
+    assert names(root) == {composed, decomposed, "hard", "symbolic", os.fsdecode(b"latin-\xe4\xff")}
+    assert [(root / name).read_bytes() for name in (composed, decomposed, "hard")] == [b"1", b"2", b"2"]
+    assert os.readlink(root / "symbolic") == decomposed
+
+
 def test_unpacking_leaves_nothing_mounted(tmp_path):
     before = Path("/proc/self/mountinfo").read_text()
     apply(tmp_path, BASE)
