@@ -343,6 +343,47 @@ def test_attributes_of_a_directory_are_replaced(tmp_path):
     assert {name: os.getxattr(root / "d", name) for name in os.listxattr(root / "d")} == {"user.b": b"3"}
 
 
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """An access control list of these tags, permissions and ids. Source: linux/posix_acl_xattr.h."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+
+
+NO_ID = 2**32 - 1
+ACL = acl((1, 7, NO_ID), (2, 6, 5), (4, 4, NO_ID), (16, 6, NO_ID), (32, 0, NO_ID))
+
+
+def acls(root: Path) -> dict[str, dict[str, bytes]]:
+    return {
+        name: {key.removeprefix("system.posix_acl_"): value for key, value in facts[6].items()}
+        for name, facts in snapshot(root).items()
+        if facts[6]
+    }
+
+
+@pytest.mark.parametrize("layers", [1, 2], ids=["same-layer", "layer-below"])
+def test_default_acl_is_kept_and_not_passed_on(layers, tmp_path):
+    """Files come with the rights that the archive says, whatever their directory passes on. "d-" is sorted before "d/e"."""
+    attributes = {"SCHILY.xattr.system.posix_acl_default": os.fsdecode(ACL)}
+    below = [entry("./", pax_headers=attributes), entry("d/", pax_headers=attributes)]
+    above = [
+        entry("top", b""),
+        entry("d/file", b"", mode=0o664),
+        entry("d/owned", b"", mode=0o664, uid=5),
+        entry("d/e/", mode=0o775),
+        entry("d/implied/file", b""),
+        entry("d/fifo", type=tarfile.FIFOTYPE, mode=0o664),
+        entry("d-/"),
+    ]
+    parts = [archive(*below), archive(*above)] if layers == 2 else [archive(*below, *above)]
+    root = apply(tmp_path, *parts)
+    assert acls(root) == {".": {"default": ACL}, "d": {"default": ACL}}
+    modes = {name: facts[1] for name, facts in snapshot(root).items()}
+    assert modes == {
+        ".": "0o755", "top": "0o644", "d": "0o755", "d/file": "0o664", "d/owned": "0o664", "d/e": "0o775", "d/implied": "0o755",
+        "d/implied/file": "0o644", "d/fifo": "0o664", "d-": "0o755",
+    }
+
+
 def test_ids_are_shifted(tmp_path):
     layer = archive(entry("root", b""), entry("nobody", b"", uid=65534, gid=65533), link("link", "root"), entry("d/", uid=1, gid=2))
     answer = unpack(tmp_path, layer, "ids=100000+65536")
