@@ -15,7 +15,8 @@ struct archive_entry;
 
 namespace triton::unpack {
 
-/// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files and extended attributes.
+/// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files, extended attributes and
+/// access control lists of POSIX.
 class Archive {
 public:
     /// The stream must outlive it.

@@ -384,6 +384,47 @@ def test_default_acl_is_kept_and_not_passed_on(layers, tmp_path):
     }
 
 
+ACL_TEXT = "user::rwx,user:5:rw-,group::r--,mask::rw-,other::---"  # means ACL
+
+
+def test_acl_as_text(tmp_path):
+    """bsdtar and GNU tar write lists so, also where the archive has no extended attributes."""
+    layer = archive(
+        entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT}),
+        entry("named", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT.replace("user:5:rw-", "user:games:rw-:5")}),
+        entry("no-more-than-the-mode", b"", mode=0o740, pax_headers={"SCHILY.acl.access": "user::rwx,group::r--,other::---"}),
+        entry("d/", pax_headers={"SCHILY.acl.default": ACL_TEXT.replace(",", "\n") + "\n"}),
+        entry("d/file", b""),
+    )
+    root = apply(tmp_path, layer)
+    assert acls(root) == {"x": {"access": ACL}, "named": {"access": ACL}, "d": {"default": ACL}}
+    modes = {name: facts[1] for name, facts in snapshot(root).items()}
+    assert (modes["x"], modes["no-more-than-the-mode"], modes["d/file"]) == ("0o760", "0o740", "0o644")
+
+
+def test_acl_with_names_only_is_left_out(tmp_path):
+    """The names are those of another host. Without the list, the mode does not give its group what the mask allowed."""
+    text = ACL_TEXT.replace("user:5:", "user:games:")
+    answer = unpack(tmp_path, archive(entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": text})))
+    assert json.loads(answer)["unpacked"]["skippedAttributes"] == 1
+    assert acls(tmp_path / "root") == {} and snapshot(tmp_path / "root")["x"][1] == "0o740"
+
+
+def test_acl_as_text_is_the_same_as_that_of_gnu_tar(tmp_path):
+    layer = archive(
+        entry("./"),
+        entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT}),
+        entry("d/", pax_headers={"SCHILY.acl.default": ACL_TEXT}),
+        entry("d/file", b""),
+        entry("d/e/"),
+        entry("d/e/file", b"", mode=0o664),
+    )
+    (tmp_path / "x.tar").write_bytes(layer)
+    (tmp_path / "theirs").mkdir()
+    tar("-C", tmp_path / "theirs", "--acls", "--numeric-owner", "-xpf", tmp_path / "x.tar")
+    assert snapshot(apply(tmp_path, layer)) == snapshot(tmp_path / "theirs")
+
+
 def test_ids_are_shifted(tmp_path):
     layer = archive(entry("root", b""), entry("nobody", b"", uid=65534, gid=65533), link("link", "root"), entry("d/", uid=1, gid=2))
     answer = unpack(tmp_path, layer, "ids=100000+65536")
