@@ -35,9 +35,13 @@ Entry::Kind kind_of(archive_entry* entry) {
     }
 }
 
-/// Converts a time for utimensat(2); the kernel adjusts it to the file system's range.
+/// Converts a time for utimensat(2); the kernel adjusts it to the file system's range. Of the time -1.25, libarchive
+/// makes -1 second and 0.25 seconds after it: it reads the fraction without the sign.
 timespec time_of(time_t seconds, long nanoseconds) {
-    return {.tv_sec = seconds, .tv_nsec = nanoseconds >= 0 && nanoseconds < 1'000'000'000 ? nanoseconds : 0};
+    constexpr long second = 1'000'000'000;
+    if (nanoseconds <= 0 || nanoseconds >= second) return {.tv_sec = seconds, .tv_nsec = 0};
+    if (seconds >= 0) return {.tv_sec = seconds, .tv_nsec = nanoseconds};
+    return {.tv_sec = seconds - 1, .tv_nsec = second - nanoseconds};
 }
 
 Times times_of(archive_entry* entry) {

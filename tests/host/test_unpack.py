@@ -425,6 +425,15 @@ def test_acl_as_text_is_the_same_as_that_of_gnu_tar(tmp_path):
     assert snapshot(apply(tmp_path, layer)) == snapshot(tmp_path / "theirs")
 
 
+@pytest.mark.parametrize(
+    "text,nanoseconds",
+    [("-1.25", -1_250_000_000), ("-1", -1_000_000_000), ("-86400.000000001", -86_400_000_000_001), ("12.5", 12_500_000_000)],
+)
+def test_times_before_1970_have_fractions(text, nanoseconds, tmp_path):
+    root = apply(tmp_path, archive(entry("x", b"", pax_headers={"mtime": text})))
+    assert (root / "x").stat().st_mtime_ns == nanoseconds
+
+
 def test_ids_are_shifted(tmp_path):
     layer = archive(entry("root", b""), entry("nobody", b"", uid=65534, gid=65533), link("link", "root"), entry("d/", uid=1, gid=2))
     answer = unpack(tmp_path, layer, "ids=100000+65536")
