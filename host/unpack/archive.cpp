@@ -188,6 +188,12 @@ std::unexpected<Error> Archive::error() {
     return corrupt(std::string("archive is broken: ") + (text ? text : "no reason is known"));
 }
 
+std::unexpected<Error> Archive::warning() {
+    char const* const text = ::archive_error_string(reader_);
+    return corrupt("archive is broken: a header is wrong" +
+                   (text ? ": libarchive says " + json::quoted(text) : std::string()));
+}
+
 Result<Entry> Archive::convert(archive_entry* from) {
     char const* const name = ::archive_entry_pathname(from);
     if (!name) return corrupt("archive is broken: an entry has no usable name");
@@ -217,8 +223,11 @@ Result<std::optional<Entry>> Archive::next() {
     archive_entry* entry = nullptr;
     int const status = ::archive_read_next_header(reader_, &entry);
     if (status == ARCHIVE_EOF && !stream_error_) return std::optional<Entry>();
-    // ARCHIVE_WARN: the name is not in this character set, and is used unchanged.
-    if (status != ARCHIVE_OK && status != ARCHIVE_WARN) return error();
+    // A name that is not in this character set is used unchanged. What else libarchive would only warn of, as a broken
+    // pax header, would have changed the entry.
+    bool const is_of_characters = status == ARCHIVE_WARN && ::archive_errno(reader_) == EILSEQ;
+    if (status == ARCHIVE_WARN && !is_of_characters) return warning();
+    if (status != ARCHIVE_OK && !is_of_characters) return error();
     return TRY(convert(entry));
 }
 

@@ -434,6 +434,16 @@ def test_times_before_1970_have_fractions(text, nanoseconds, tmp_path):
     assert (root / "x").stat().st_mtime_ns == nanoseconds
 
 
+@pytest.mark.parametrize("damage", [(b"path=meant\n", b"path=meant "), (b"14 path", b"99 path"), (b"14 path", b"1x path")])
+def test_broken_pax_header_is_an_error(damage, tmp_path):
+    """Without the header, the entry would get another name."""
+    layer = archive(entry("short", b"", pax_headers={"path": "meant"}))
+    assert layer.count(damage[0]) == 1
+    answer = unpack(tmp_path, layer.replace(*damage))
+    assert answer.startswith("corrupt: archive is broken: a header is wrong: libarchive says \"Ignoring malformed pax"), answer
+    assert names(tmp_path / "root") == set()
+
+
 def test_ids_are_shifted(tmp_path):
     layer = archive(entry("root", b""), entry("nobody", b"", uid=65534, gid=65533), link("link", "root"), entry("d/", uid=1, gid=2))
     answer = unpack(tmp_path, layer, "ids=100000+65536")
