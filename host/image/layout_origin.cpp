@@ -11,6 +11,13 @@ namespace triton::image {
 
 namespace {
 
+/// Says what an error is about: the programs that look at a blob do not know where it comes from.
+std::unexpected<Error> about(std::string_view what, Error error) {
+    error.reason = std::string(what) + ": " + error.text();
+    error.attempted.clear();
+    return std::unexpected(std::move(error));
+}
+
 class LayoutOrigin : public OciOrigin {
 public:
     LayoutOrigin(Workshop& shop, content::LeaseId lease, LayoutReference reference, files::ConfinedDirectory directory)
@@ -32,9 +39,11 @@ public:
             .expected = {.maximum = largest_document, .size = descriptor.size, .digest = digest},
             .media_type = descriptor.media_type,
             .most_layers = most_layers};
-        auto document = TRY(store_document(*shop_, lease_, std::move(file.fd), request,
-                                           {.media_type = descriptor.media_type, .source = shown()}));
-        return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
+        auto document = store_document(*shop_, lease_, std::move(file.fd), request,
+                                       {.media_type = descriptor.media_type, .source = shown()});
+        if (!document) return about(shown_blob(descriptor), std::move(document).error());
+        return OciDocument{document->digest, document->size, std::move(document->media_type),
+                           std::move(document->json)};
     }
 
     Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) override {
@@ -44,16 +53,20 @@ public:
             auto const file = TRY(open_blob(layers[i]));
             auto const digest = TRY(role::Digest::parse(layers[i].digest));
             role::Expected const expected{.maximum = layers[i].size, .size = layers[i].size, .digest = digest};
-            auto const blob = TRY(store_file(*shop_, lease_, file.fd.get(), expected,
-                                             {.media_type = layers[i].media_type, .source = shown()}));
-            watcher.progress(done += blob.size);
-            TRY(watcher.arrived(i, blob));
+            auto const blob = store_file(*shop_, lease_, file.fd.get(), expected,
+                                         {.media_type = layers[i].media_type, .source = shown()});
+            if (!blob) return about(shown_blob(layers[i]), blob.error());
+            watcher.progress(done += blob->size);
+            TRY(watcher.arrived(i, *blob));
         }
         return {};
     }
 
 private:
     [[nodiscard]] std::string shown() const { return reference_.text(); }
+    [[nodiscard]] std::string shown_blob(Descriptor const& descriptor) const {
+        return descriptor.digest + " of " + shown();
+    }
 
     Result<OciIndex> index_of_layout() {
         auto opened = directory_.open_file("index.json");
@@ -61,10 +74,12 @@ private:
             return fail(ErrorKind::not_found, reference_.path + " is not an OCI layout: it has no index.json");
         auto file = TRY(std::move(opened));
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
-        auto const document = TRY(content::check_document(shop_->jobs(), request, std::move(file.fd)));
-        auto read = TRY(read_index_or_manifest(document.json, document.media_type, shown() + "/index.json"));
+        std::string const what = "index.json of " + shown();
+        auto document = content::check_document(shop_->jobs(), request, std::move(file.fd));
+        if (!document) return about(what, std::move(document).error());
+        auto read = TRY(read_index_or_manifest(document->json, document->media_type, what));
         if (auto* const index = std::get_if<OciIndex>(&read)) return std::move(*index);
-        return fail(ErrorKind::corrupt, shown() + "/index.json is a manifest, not an index");
+        return fail(ErrorKind::corrupt, what + " is a manifest, not an index");
     }
 
     /// A manifest that is referred to by its digest need not be in the index.

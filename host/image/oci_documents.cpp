@@ -304,7 +304,7 @@ Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted
         if (one.kind != OciKind::manifest && one.kind != OciKind::index) continue;
         candidates.push_back(&one);
         offered.push_back(one.platform);
-        if (one.platform) texts.push_back(json::shown(one.platform->text()));
+        texts.push_back(one.platform ? json::shown(one.platform->text()) : "(one without a platform)");
     }
     if (auto const best = select_platform(offered, wanted)) return *candidates[*best];
     return fail(ErrorKind::not_found,

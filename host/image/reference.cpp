@@ -101,6 +101,7 @@ Result<Reference> parse_registry(std::string_view whole, std::string_view text) 
     }
     reference.host = text.substr(0, slash);
     if (!is_registry_host(reference.host)) return bad(whole, json::quoted(reference.host) + " is not a host");
+    if (reference.host == "index.docker.io") reference.host = "docker.io";  // its old name
     text.remove_prefix(slash + 1);
     std::size_t const colon = text.rfind(':');
     if (colon != std::string_view::npos) {
@@ -143,7 +144,7 @@ std::string RegistryReference::text() const {
 }
 
 std::string_view RegistryReference::endpoint() const {
-    return host == "docker.io" || host == "index.docker.io" ? std::string_view("registry-1.docker.io") : host;
+    return host == "docker.io" ? std::string_view("registry-1.docker.io") : host;
 }
 
 std::string LayoutReference::text() const {

@@ -11,6 +11,7 @@
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
 #include "host/image/source_client.h"
+#include "host/role/sums.h"
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
 
@@ -77,19 +78,6 @@ std::string keys_for(role::SignatureKind kind, std::vector<std::string> const& t
     return keys;
 }
 
-/// Whether a text of sha256sum(1) has that line.
-bool names_digest(std::string_view sums, std::string_view name, std::string_view hex) {
-    while (!sums.empty()) {
-        std::size_t const end = std::min(sums.find('\n'), sums.size());
-        std::string_view const line = sums.substr(0, end);
-        sums.remove_prefix(std::min(end + 1, sums.size()));
-        if (line.size() != hex.size() + 2 + name.size() || !line.starts_with(hex) || !line.ends_with(name)) continue;
-        std::string_view const between = line.substr(hex.size(), 2);
-        if (between == "  " || between == " *") return true;
-    }
-    return false;
-}
-
 std::unexpected<Error> denied(Source const& source, std::string why) {
     return fail(ErrorKind::denied, "source " + source.url + " must be signed, and " + std::move(why));
 }
@@ -123,7 +111,8 @@ Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, 
                                                              .signature = signature_text,
                                                              .keys = keys_for(signature.kind, texts)});
     if (!good) return fail(good.error().kind, "source " + source.url + ": " + good.error().text());
-    if (names_digest(TRY(content_of(shop, sums, largest_sums)), name, digest.hex())) return {};
+    auto const sum = role::find_sum(TRY(content_of(shop, sums, largest_sums)), name);
+    if (sum && *sum == digest) return {};
     return fail(ErrorKind::denied, "source " + source.url + ": its signed SHA256SUMS does not say that " +
                                        json::shown(name) + " is " + digest.text());
 }

@@ -35,9 +35,13 @@ Entry::Kind kind_of(archive_entry* entry) {
     }
 }
 
-/// Converts a time for utimensat(2); the kernel adjusts it to the file system's range.
+/// Converts a time for utimensat(2); the kernel adjusts it to the file system's range. Of the time -1.25, libarchive
+/// makes -1 second and 0.25 seconds after it: it reads the fraction without the sign.
 timespec time_of(time_t seconds, long nanoseconds) {
-    return {.tv_sec = seconds, .tv_nsec = nanoseconds >= 0 && nanoseconds < 1'000'000'000 ? nanoseconds : 0};
+    constexpr long second = 1'000'000'000;
+    if (nanoseconds <= 0 || nanoseconds >= second) return {.tv_sec = seconds, .tv_nsec = 0};
+    if (seconds >= 0) return {.tv_sec = seconds, .tv_nsec = nanoseconds};
+    return {.tv_sec = seconds - 1, .tv_nsec = second - nanoseconds};
 }
 
 Times times_of(archive_entry* entry) {
@@ -54,6 +58,86 @@ Result<std::uint32_t> id_of(std::int64_t id, std::string const& path) {
     return static_cast<std::uint32_t>(id);
 }
 
+// Access control lists. Source: Linux, include/uapi/linux/posix_acl_xattr.h.
+
+struct AclKind {
+    int type;
+    std::string_view attribute;
+    std::string_view text;  ///< its name in a pax archive
+};
+constexpr std::array<AclKind, 2> acl_kinds{{
+    {ARCHIVE_ENTRY_ACL_TYPE_ACCESS, "system.posix_acl_access", "SCHILY.acl.access"},
+    {ARCHIVE_ENTRY_ACL_TYPE_DEFAULT, default_acl_name, "SCHILY.acl.default"},
+}};
+
+struct AclEntry {
+    std::uint16_t tag;
+    std::uint16_t rights;
+    std::uint32_t id;
+    auto operator<=>(AclEntry const&) const = default;
+};
+constexpr std::uint32_t no_id = UINT32_MAX;
+
+std::optional<std::uint16_t> acl_tag_of(int tag) {
+    switch (tag) {
+        case ARCHIVE_ENTRY_ACL_USER_OBJ: return 1;
+        case ARCHIVE_ENTRY_ACL_USER: return 2;
+        case ARCHIVE_ENTRY_ACL_GROUP_OBJ: return 4;
+        case ARCHIVE_ENTRY_ACL_GROUP: return 8;
+        case ARCHIVE_ENTRY_ACL_MASK: return 16;
+        case ARCHIVE_ENTRY_ACL_OTHER: return 32;
+        default: return std::nullopt;
+    }
+}
+
+/// Reads the list of one kind. Returns nothing when it names a user by a name only: there are no names here.
+std::optional<std::vector<AclEntry>> acl_of(archive_entry* entry, AclKind const& kind) {
+    std::vector<AclEntry> acl;
+    int type = 0;
+    int rights = 0;
+    int tag = 0;
+    int id = 0;
+    char const* name = nullptr;
+    if (::archive_entry_acl_reset(entry, kind.type) == 0) return acl;  // none, or no more than the mode says
+    while (::archive_entry_acl_next(entry, kind.type, &type, &rights, &tag, &id, &name) == ARCHIVE_OK) {
+        auto const converted = acl_tag_of(tag);
+        bool const has_id = tag == ARCHIVE_ENTRY_ACL_USER || tag == ARCHIVE_ENTRY_ACL_GROUP;
+        if (!converted || (has_id && id < 0)) return std::nullopt;
+        acl.push_back(
+            {*converted, static_cast<std::uint16_t>(rights & 7), has_id ? static_cast<std::uint32_t>(id) : no_id});
+    }
+    std::ranges::sort(acl);
+    return acl;
+}
+
+std::string acl_value(std::vector<AclEntry> const& acl) {
+    std::string value;
+    auto const put = [&value](std::uint32_t number, int bytes) {
+        for (int i = 0; i < bytes; ++i)
+            value += static_cast<char>(number >> (8 * i));
+    };
+    put(2, 4);  // the version
+    for (AclEntry const& one : acl) {
+        put(one.tag, 2);
+        put(one.rights, 2);
+        put(one.id, 4);
+    }
+    return value;
+}
+
+/// Adds what an archive has as text. One that has it as an extended attribute, too, means the same by it. A list that
+/// cannot be used keeps the name that it has in the archive, and is left out like any other foreign attribute.
+void add_acls(archive_entry* entry, std::vector<Attribute>& attributes) {
+    for (AclKind const& kind : acl_kinds) {
+        if (std::ranges::find(attributes, kind.attribute, &Attribute::name) != attributes.end()) continue;
+        auto const acl = acl_of(entry, kind);
+        if (!acl)
+            attributes.push_back({std::string(kind.text), {}});
+        else if (!acl->empty())
+            attributes.push_back({std::string(kind.attribute), acl_value(*acl)});
+    }
+}
+
 Result<std::vector<Attribute>> attributes_of(archive_entry* entry, std::string const& path) {
     std::vector<Attribute> attributes;
     ::archive_entry_xattr_reset(entry);
@@ -66,6 +150,7 @@ Result<std::vector<Attribute>> attributes_of(archive_entry* entry, std::string c
             return fail(ErrorKind::refused, "entry " + json::quoted(path) + " has too many extended attributes");
         attributes.push_back({name, std::string(static_cast<char const*>(value), size)});
     }
+    add_acls(entry, attributes);
     return attributes;
 }
 
@@ -103,6 +188,12 @@ std::unexpected<Error> Archive::error() {
     return corrupt(std::string("archive is broken: ") + (text ? text : "no reason is known"));
 }
 
+std::unexpected<Error> Archive::warning() {
+    char const* const text = ::archive_error_string(reader_);
+    return corrupt("archive is broken: a header is wrong" +
+                   (text ? ": libarchive says " + json::quoted(text) : std::string()));
+}
+
 Result<Entry> Archive::convert(archive_entry* from) {
     char const* const name = ::archive_entry_pathname(from);
     if (!name) return corrupt("archive is broken: an entry has no usable name");
@@ -132,8 +223,11 @@ Result<std::optional<Entry>> Archive::next() {
     archive_entry* entry = nullptr;
     int const status = ::archive_read_next_header(reader_, &entry);
     if (status == ARCHIVE_EOF && !stream_error_) return std::optional<Entry>();
-    // ARCHIVE_WARN: the name is not in this character set, and is used unchanged.
-    if (status != ARCHIVE_OK && status != ARCHIVE_WARN) return error();
+    // A name that is not in this character set is used unchanged. What else libarchive would only warn of, as a broken
+    // pax header, would have changed the entry.
+    bool const is_of_characters = status == ARCHIVE_WARN && ::archive_errno(reader_) == EILSEQ;
+    if (status == ARCHIVE_WARN && !is_of_characters) return warning();
+    if (status != ARCHIVE_OK && !is_of_characters) return error();
     return TRY(convert(entry));
 }
 

@@ -15,7 +15,8 @@ struct archive_entry;
 
 namespace triton::unpack {
 
-/// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files and extended attributes.
+/// A tar archive, read by libarchive: ustar, pax, GNU, old; with long names, sparse files, extended attributes and
+/// access control lists of POSIX. What libarchive would only warn of is an error.
 class Archive {
 public:
     /// The stream must outlive it.
@@ -38,6 +39,7 @@ private:
     Archive(Stream& stream, role::UnpackLimits const& limits) : stream_(stream), limits_(limits) {}
     static ssize_t read(archive* reader, void* self, void const** bytes);
     std::unexpected<Error> error();
+    std::unexpected<Error> warning();
     Result<Entry> convert(archive_entry* entry);
 
     Stream& stream_;

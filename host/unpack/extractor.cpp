@@ -35,12 +35,8 @@ std::array<timespec, 2> both(Times const& times) { return {times.accessed, times
 /// notes, and the rest belongs to the host.
 bool may_set(std::string_view name) {
     return (name.starts_with("user.") && !name.starts_with("user.overlay.")) || name == "security.capability" ||
-           name == "system.posix_acl_access" || name == "system.posix_acl_default";
+           name == "system.posix_acl_access" || name == default_acl_name;
 }
-
-/// Whether an error means that the file system cannot store this, which is then left out: tmpfs and ZFS differ in what
-/// they support.
-bool is_left_out(int error) { return error == EOPNOTSUPP || error == ENOTSUP || error == EPERM || error == EINVAL; }
 
 /// Removes an attribute that a directory of a lower layer has, and the new entry does not.
 Result<> clear_attributes(int file) {
@@ -54,6 +50,12 @@ Result<> clear_attributes(int file) {
             return fail(errno, "remove attribute " + name);
     }
     return {};
+}
+
+/// The access control list that a directory is to pass on; empty when it has none.
+std::string default_acl_of(Entry const& entry) {
+    auto const acl = std::ranges::find(entry.attributes, default_acl_name, &Attribute::name);
+    return acl == entry.attributes.end() ? std::string() : acl->value;
 }
 
 }  // namespace
@@ -128,9 +130,7 @@ Result<> Extractor::apply_whiteout(Entry const& entry) {
     std::vector<std::string> hidden = entry.name;
     hidden.back() = name;
     tree_.forget(hidden, hidden.size());
-    std::string const path = join(hidden, hidden.size());
-    if (!is_ours(path)) tree_.forget_times(path);
-    return remove_lower(*parent, name, path, limits_.depth);
+    return remove_lower(*parent, name, join(hidden, hidden.size()), limits_.depth);
 }
 
 /// Removes what lower layers have in a directory. What this archive has made in it stays, whatever the order.
@@ -152,7 +152,10 @@ Result<> Extractor::clear_lower(std::vector<std::string> const& components, std:
 }
 
 Result<> Extractor::remove_lower(int parent, std::string const& name, std::string const& path, unsigned most_depth) {
-    if (!is_ours(path)) return remove_all(parent, name, limits_.depth);
+    if (!is_ours(path)) {
+        tree_.forget_ends(path);
+        return remove_all(parent, name, limits_.depth);
+    }
     if (most_depth == 0) return fail(ErrorKind::refused, "remove " + path, "it is too deep");
     UniqueFd directory(open_beneath(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
                                     RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS));
@@ -174,7 +177,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
 /// Removes what is in the place of an entry.
 Result<> Extractor::make_way(int parent, Entry const& entry) {
     tree_.forget(entry.name, entry.name.size());
-    tree_.forget_times(entry.path());
+    tree_.forget_ends(entry.path());
     return remove_all(parent, entry.name.back(), limits_.depth);
 }
 
@@ -185,6 +188,7 @@ Result<> Extractor::make_root(Entry const& entry) {
     TRY(set_attributes(tree_.root(), entry));
     tree_.set_gives_group((entry.mode & S_ISGID) != 0);
     tree_.set_times("", entry.times);
+    tree_.set_default_acl("", default_acl_of(entry));
     return {};
 }
 
@@ -207,6 +211,7 @@ Result<> Extractor::make_directory(Entry const& entry) {
     TRY(set_attributes(directory, entry));
     tree_.set_gives_group((entry.mode & S_ISGID) != 0);
     tree_.set_times(entry.path(), entry.times);
+    tree_.set_default_acl(entry.path(), default_acl_of(entry));
     remember(entry);
     return {};
 }
@@ -270,6 +275,7 @@ Result<> Extractor::set_attributes(int file, Entry const& entry) {
     }
     if (::fchmod(file, entry.mode) != 0) return fail(errno, "change its mode");
     for (Attribute const& attribute : entry.attributes) {
+        if (entry.kind == Entry::Kind::directory && attribute.name == default_acl_name) continue;  // set in the end
         if (may_set(attribute.name) &&
             ::fsetxattr(file, attribute.name.c_str(), attribute.value.data(), attribute.value.size(), 0) == 0)
             continue;
@@ -370,7 +376,8 @@ Result<> Extractor::finish() {
                            json::quoted(join(entry.linked, entry.linked.size()), 200) + ", which is not there");
     }
     late_links_.clear();
-    return tree_.restore_times();
+    skipped_attributes_ += TRY(tree_.end());
+    return {};
 }
 
 }  // namespace triton::unpack

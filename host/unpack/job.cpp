@@ -9,6 +9,8 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <iconv.h>
+#include <langinfo.h>
 #include <linux/openat2.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -44,9 +46,14 @@ Result<Work> take_work(role::Channel& channel) {
     return work;
 }
 
-/// Names in pax archives are UTF-8. libarchive converts them to the locale's character set, which is therefore UTF-8.
+/// libarchive converts the names of pax archives from UTF-8 to the locale's character set. Into UTF-8 it would also
+/// compose their characters, so that two names could become one. Into that of the locale C it cannot convert them, and
+/// then takes their bytes unchanged.
 void prepare_libraries() {
-    ::setlocale(LC_CTYPE, "C.UTF-8");
+    ::setlocale(LC_CTYPE, "C");
+    // libarchive tries with iconv(3), which reads its tables from files when it is used for the first time.
+    iconv_t const converter = ::iconv_open(::nl_langinfo(CODESET), "UTF-8");
+    if (converter != reinterpret_cast<iconv_t>(-1)) ::iconv_close(converter);
     (void)::OPENSSL_init_crypto(OPENSSL_INIT_NO_LOAD_CONFIG | OPENSSL_INIT_NO_ATEXIT, nullptr);
     EVP_MD_CTX* const context = ::EVP_MD_CTX_new();
     (void)::EVP_DigestInit_ex(context, EVP_sha256(), nullptr);  // loads what it needs now

@@ -4,11 +4,13 @@
 #include <array>
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "lib/base/next_entry.h"
@@ -22,6 +24,7 @@ constexpr std::uint64_t directory_flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW;
 constexpr mode_t implied_mode = 0755;
 /// Times of directories are kept until the end; a directory takes about this much memory.
 constexpr std::size_t most_times = 4'000'000;
+constexpr std::size_t largest_acl = 64 * 1024;  // XATTR_SIZE_MAX
 
 }  // namespace
 
@@ -57,6 +60,30 @@ std::string join(std::vector<std::string> const& components, std::size_t count) 
     return path;
 }
 
+bool is_left_out(int error) { return error == EOPNOTSUPP || error == ENOTSUP || error == EPERM || error == EINVAL; }
+
+Result<> Tree::take_default_acl(int directory, std::string const& path) {
+    std::string const name(default_acl_name);
+    if (::fgetxattr(directory, name.c_str(), nullptr, 0) <= 0) return {};  // few have one
+    std::string acl(largest_acl, '\0');
+    ssize_t const size = ::fgetxattr(directory, name.c_str(), acl.data(), acl.size());
+    if (size < 0 || ::fremovexattr(directory, name.c_str()) != 0)
+        return fail(errno, "take the default access control list of " + path);
+    acl.resize(static_cast<std::size_t>(size));
+    set_default_acl(path, std::move(acl));
+    return {};
+}
+
+/// Keeps what an existing directory is to have in the end.
+Result<> Tree::keep(int directory, struct stat const& status, std::string const& path) {
+    if (is_ending_) return {};
+    if (ends_.size() < most_times) {
+        End& end = ends_[path];
+        if (!end.times) end.times = Times{status.st_atim, status.st_mtim};
+    }
+    return take_default_acl(directory, path);
+}
+
 /// Opens components[at] in its open parent.
 Result<Tree::Open> Tree::enter(int parent, std::vector<std::string> const& components, std::size_t at, bool may_make) {
     char const* const name = components[at].c_str();
@@ -80,8 +107,7 @@ Result<Tree::Open> Tree::enter(int parent, std::vector<std::string> const& compo
         if (directory) {
             struct stat status{};
             if (::fstat(directory.get(), &status) != 0) return fail(errno, "look at " + join(components, at + 1));
-            if (!is_new && times_.size() < most_times)
-                times_.try_emplace(join(components, at + 1), Times{status.st_atim, status.st_mtim});
+            if (!is_new) TRY(keep(directory.get(), status, join(components, at + 1)));
             return Open{components[at], std::move(directory), (status.st_mode & S_ISGID) != 0};
         }
         if (error != ENOENT || !may_make) return fail(error, "open directory " + join(components, at + 1));
@@ -93,6 +119,7 @@ Result<Tree::Open> Tree::enter(int parent, std::vector<std::string> const& compo
 }
 
 Result<int> Tree::walk(std::vector<std::string> const& components, std::size_t count, bool may_make) {
+    if (!std::exchange(has_taken_root_, true)) TRY(take_default_acl(root_, ""));
     std::size_t same = 0;
     while (same < open_.size() && same < count && open_[same].name == components[same])
         ++same;
@@ -119,26 +146,42 @@ void Tree::forget(std::vector<std::string> const& components, std::size_t count)
     open_.resize(count - 1);
 }
 
-void Tree::forget_times(std::string const& path) {
-    times_.erase(path);
-    std::string const below = path + "/";
-    auto const first = times_.lower_bound(below);
-    auto last = first;
-    while (last != times_.end() && last->first.starts_with(below))
-        ++last;
-    times_.erase(first, last);
+void Tree::set_default_acl(std::string path, std::string acl) {
+    auto const end = ends_.find(path);
+    if (end != ends_.end())
+        end->second.default_acl = std::move(acl);
+    else if (!acl.empty())
+        ends_[std::move(path)].default_acl = std::move(acl);
 }
 
-Result<> Tree::restore_times() {
-    // Setting a directory's times does not change its parent's.
-    for (auto const& [path, times] : times_) {
+void Tree::forget_ends(std::string const& path) {
+    ends_.erase(path);
+    std::string const below = path + "/";
+    auto const first = ends_.lower_bound(below);
+    auto last = first;
+    while (last != ends_.end() && last->first.starts_with(below))
+        ++last;
+    ends_.erase(first, last);
+}
+
+Result<std::uint64_t> Tree::end() {
+    is_ending_ = true;
+    std::uint64_t left_out = 0;
+    // What is set for a directory does not change its parent.
+    for (auto const& [path, end] : ends_) {
         auto const components = TRY(split_name(path, UINT32_MAX));
         auto const directory = find_directory(components, components.size());
         if (!directory) continue;  // something else has replaced it
-        std::array<timespec, 2> const both{times.accessed, times.modified};
+        if (!end.default_acl.empty() && ::fsetxattr(*directory, std::string(default_acl_name).c_str(),
+                                                    end.default_acl.data(), end.default_acl.size(), 0) != 0) {
+            if (!is_left_out(errno)) return fail(errno, "set the default access control list of " + path);
+            ++left_out;
+        }
+        if (!end.times) continue;
+        std::array<timespec, 2> const both{end.times->accessed, end.times->modified};
         if (::futimens(*directory, both.data()) != 0) return fail(errno, "set the times of " + path);
     }
-    return {};
+    return left_out;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,12 +27,18 @@ struct Times {
     timespec modified;
 };
 
+/// The extended attribute with the access control list that is passed on to what is made in a directory.
+inline constexpr std::string_view default_acl_name = "system.posix_acl_default";
+
 /// The target of an archive: a directory in which entries are made, and never outside. What is a directory in the
 /// archive may be a symbolic link of a lower layer: it is followed and stays inside, whatever its text (openat2(2) with
 /// RESOLVE_IN_ROOT).
 ///
 /// Entries of an archive come directory by directory, so the directories of the last entry are kept open: for most
 /// entries, the descriptor is already there.
+///
+/// What is made in a directory would change its times, and get its default access control list. So both are set in the
+/// end, and the list is taken from a directory when it is opened.
 class Tree {
 public:
     /// The root is open for reading, and borrowed.
@@ -51,11 +58,14 @@ public:
     void forget(std::vector<std::string> const& components, std::size_t count);
     void forget_all() { open_.clear(); }
 
-    /// Sets the times that a directory is to have in the end. An existing one keeps its own unless this is called.
-    void set_times(std::string path, Times const& times) { times_.insert_or_assign(std::move(path), times); }
-    void forget_times(std::string const& path);
-    /// Errors: those of utimensat(2).
-    Result<> restore_times();
+    /// Sets what a directory is to have in the end. An existing one keeps its own unless these are called.
+    void set_times(std::string path, Times const& times) { ends_[std::move(path)].times = times; }
+    void set_default_acl(std::string path, std::string acl);
+    /// Drops both for a directory and all below it.
+    void forget_ends(std::string const& path);
+    /// Sets what has been kept, once. Returns the number of lists that the file system cannot store.
+    /// Errors: those of utimensat(2), setxattr(2).
+    Result<std::uint64_t> end();
 
     [[nodiscard]] int root() const { return root_; }
 
@@ -65,17 +75,29 @@ private:
         UniqueFd directory;
         bool gives_group;  // its mode has setgid: files made in it get its group
     };
+    struct End {
+        std::optional<Times> times;
+        std::string default_acl;
+    };
+    Result<> keep(int directory, struct stat const& status, std::string const& path);
+    Result<> take_default_acl(int directory, std::string const& path);
     Result<Open> enter(int parent, std::vector<std::string> const& components, std::size_t at, bool may_make);
     Result<int> walk(std::vector<std::string> const& components, std::size_t count, bool may_make);
 
     int root_;
     bool root_gives_group_ = true;  // as long as it is not known
+    bool has_taken_root_ = false;   // its default access control list
+    bool is_ending_ = false;        // what directories have is set now, and kept no longer
     std::vector<Open> open_;
-    std::map<std::string, Times> times_;
+    std::map<std::string, End> ends_;
 };
 
 /// Calls openat2(2), close-on-exec. Returns the descriptor, or -1 with errno.
 int open_beneath(int directory, char const* path, std::uint64_t flags, std::uint64_t mode, std::uint64_t resolve);
+
+/// Whether the error of a call for an extended attribute means that the file system cannot store it, which is then left
+/// out: tmpfs and ZFS differ in what they support.
+bool is_left_out(int error);
 
 /// Removes what is there, with everything below; a missing one is fine. Links are not followed. Bounded by
 /// `most_depth`.

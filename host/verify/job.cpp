@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/role/sums.h"
 #include "host/verify/copier.h"
 #include "host/verify/document.h"
 #include "host/verify/hash.h"
@@ -21,7 +22,6 @@
 #include "host/verify/openpgp.h"
 #include "host/verify/read_to_end.h"
 #include "host/verify/receiver.h"
-#include "host/verify/sums.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 
@@ -185,7 +185,7 @@ Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& w
 /// Checks OpenPGP signatures by a program that we execute, which has its own sandbox; what it confirms is read here.
 Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, Work& work) {
     SignedSums const sums = TRY(check_sums(started, work.descriptors));
-    role::Digest const digest = TRY(find_sum(sums.text, job.signed_name));
+    role::Digest const digest = TRY(role::find_sum(sums.text, job.signed_name));
     if (digest != job.digest)
         return fail(ErrorKind::denied, "signed sums give " + json::quoted(job.signed_name) + " the digest " +
                                            digest.text() + " instead of " + job.digest.text());

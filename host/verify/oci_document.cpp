@@ -113,6 +113,13 @@ std::optional<bool> read_presence(json::Node const& /*node*/, json::Where const&
 }
 using Presence = json::Kind<read_presence, json::boolean>;
 
+/// Reads whether a list has anything in it: an empty one says the same as none.
+std::optional<bool> read_any(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    auto const* const all = json::expect<json::Array>("an array", node, at, reading);
+    return all ? std::optional(!all->empty()) : std::nullopt;
+}
+using Any = json::Kind<read_any, json::boolean>;
+
 struct Descriptor {
     std::string media_type;
     role::Digest digest;
@@ -130,7 +137,7 @@ std::span<json::Field<Descriptor> const> table(json::TableOf<Descriptor>) {
          .value = as<&Descriptor::size, json::Integer<std::uint64_t, 0, largest_blob>>},
         {.name = "platform", .value = as<&Descriptor::platform, json::Record<Platform, object>>},
         {.name = "annotations", .value = as<&Descriptor::has_annotations, Texts>},
-        {.name = "urls", .value = as<&Descriptor::has_urls, Presence>},
+        {.name = "urls", .value = as<&Descriptor::has_urls, Any>},
     }};
     return rows;
 }

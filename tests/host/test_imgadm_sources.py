@@ -181,10 +181,17 @@ def test_a_source_that_must_be_signed(area, host, index):
     assert f"its signed SHA256SUMS does not say that {archive.name} is sha256:" in named
     assert host.images() == []
 
-    sums.write_text(line)
+    sums.write_text(f"{'0' * 64}  {archive.name}\n{line}")  # which of them is meant?
     minisign("-S", "-W", "-s", area / "key.sec", "-m", sums)
-    host.run("import", UUID)
-    assert host.uuids() == [UUID]
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr
+    assert host.images() == []
+
+    for good in (line, line.replace("\n", "\r\n"), line.replace("  ", " *"), f"{'0' * 64}  other\n{line}".rstrip()):
+        sums.write_bytes(good.encode())
+        minisign("-S", "-W", "-s", area / "key.sec", "-m", sums)
+        host.run("import", UUID)
+        assert host.uuids() == [UUID]
+        host.run("delete", UUID)
 
 
 @pytest.fixture

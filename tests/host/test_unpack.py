@@ -343,6 +343,107 @@ def test_attributes_of_a_directory_are_replaced(tmp_path):
     assert {name: os.getxattr(root / "d", name) for name in os.listxattr(root / "d")} == {"user.b": b"3"}
 
 
+def acl(*entries: tuple[int, int, int]) -> bytes:
+    """An access control list of these tags, permissions and ids. Source: linux/posix_acl_xattr.h."""
+    return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *one) for one in entries)
+
+
+NO_ID = 2**32 - 1
+ACL = acl((1, 7, NO_ID), (2, 6, 5), (4, 4, NO_ID), (16, 6, NO_ID), (32, 0, NO_ID))
+
+
+def acls(root: Path) -> dict[str, dict[str, bytes]]:
+    return {
+        name: {key.removeprefix("system.posix_acl_"): value for key, value in facts[6].items()}
+        for name, facts in snapshot(root).items()
+        if facts[6]
+    }
+
+
+@pytest.mark.parametrize("layers", [1, 2], ids=["same-layer", "layer-below"])
+def test_default_acl_is_kept_and_not_passed_on(layers, tmp_path):
+    """Files come with the rights that the archive says, whatever their directory passes on. "d-" is sorted before "d/e"."""
+    attributes = {"SCHILY.xattr.system.posix_acl_default": os.fsdecode(ACL)}
+    below = [entry("./", pax_headers=attributes), entry("d/", pax_headers=attributes)]
+    above = [
+        entry("top", b""),
+        entry("d/file", b"", mode=0o664),
+        entry("d/owned", b"", mode=0o664, uid=5),
+        entry("d/e/", mode=0o775),
+        entry("d/implied/file", b""),
+        entry("d/fifo", type=tarfile.FIFOTYPE, mode=0o664),
+        entry("d-/"),
+    ]
+    parts = [archive(*below), archive(*above)] if layers == 2 else [archive(*below, *above)]
+    root = apply(tmp_path, *parts)
+    assert acls(root) == {".": {"default": ACL}, "d": {"default": ACL}}
+    modes = {name: facts[1] for name, facts in snapshot(root).items()}
+    assert modes == {
+        ".": "0o755", "top": "0o644", "d": "0o755", "d/file": "0o664", "d/owned": "0o664", "d/e": "0o775", "d/implied": "0o755",
+        "d/implied/file": "0o644", "d/fifo": "0o664", "d-": "0o755",
+    }
+
+
+ACL_TEXT = "user::rwx,user:5:rw-,group::r--,mask::rw-,other::---"  # means ACL
+
+
+def test_acl_as_text(tmp_path):
+    """bsdtar and GNU tar write lists so, also where the archive has no extended attributes."""
+    layer = archive(
+        entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT}),
+        entry("named", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT.replace("user:5:rw-", "user:games:rw-:5")}),
+        entry("no-more-than-the-mode", b"", mode=0o740, pax_headers={"SCHILY.acl.access": "user::rwx,group::r--,other::---"}),
+        entry("d/", pax_headers={"SCHILY.acl.default": ACL_TEXT.replace(",", "\n") + "\n"}),
+        entry("d/file", b""),
+    )
+    root = apply(tmp_path, layer)
+    assert acls(root) == {"x": {"access": ACL}, "named": {"access": ACL}, "d": {"default": ACL}}
+    modes = {name: facts[1] for name, facts in snapshot(root).items()}
+    assert (modes["x"], modes["no-more-than-the-mode"], modes["d/file"]) == ("0o760", "0o740", "0o644")
+
+
+def test_acl_with_names_only_is_left_out(tmp_path):
+    """The names are those of another host. Without the list, the mode does not give its group what the mask allowed."""
+    text = ACL_TEXT.replace("user:5:", "user:games:")
+    answer = unpack(tmp_path, archive(entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": text})))
+    assert json.loads(answer)["unpacked"]["skippedAttributes"] == 1
+    assert acls(tmp_path / "root") == {} and snapshot(tmp_path / "root")["x"][1] == "0o740"
+
+
+def test_acl_as_text_is_the_same_as_that_of_gnu_tar(tmp_path):
+    layer = archive(
+        entry("./"),
+        entry("x", b"", mode=0o760, pax_headers={"SCHILY.acl.access": ACL_TEXT}),
+        entry("d/", pax_headers={"SCHILY.acl.default": ACL_TEXT}),
+        entry("d/file", b""),
+        entry("d/e/"),
+        entry("d/e/file", b"", mode=0o664),
+    )
+    (tmp_path / "x.tar").write_bytes(layer)
+    (tmp_path / "theirs").mkdir()
+    tar("-C", tmp_path / "theirs", "--acls", "--numeric-owner", "-xpf", tmp_path / "x.tar")
+    assert snapshot(apply(tmp_path, layer)) == snapshot(tmp_path / "theirs")
+
+
+@pytest.mark.parametrize(
+    "text,nanoseconds",
+    [("-1.25", -1_250_000_000), ("-1", -1_000_000_000), ("-86400.000000001", -86_400_000_000_001), ("12.5", 12_500_000_000)],
+)
+def test_times_before_1970_have_fractions(text, nanoseconds, tmp_path):
+    root = apply(tmp_path, archive(entry("x", b"", pax_headers={"mtime": text})))
+    assert (root / "x").stat().st_mtime_ns == nanoseconds
+
+
+@pytest.mark.parametrize("damage", [(b"path=meant\n", b"path=meant "), (b"14 path", b"99 path"), (b"14 path", b"1x path")])
+def test_broken_pax_header_is_an_error(damage, tmp_path):
+    """Without the header, the entry would get another name."""
+    layer = archive(entry("short", b"", pax_headers={"path": "meant"}))
+    assert layer.count(damage[0]) == 1
+    answer = unpack(tmp_path, layer.replace(*damage))
+    assert answer.startswith("corrupt: archive is broken: a header is wrong: libarchive says \"Ignoring malformed pax"), answer
+    assert names(tmp_path / "root") == set()
+
+
 def test_ids_are_shifted(tmp_path):
     layer = archive(entry("root", b""), entry("nobody", b"", uid=65534, gid=65533), link("link", "root"), entry("d/", uid=1, gid=2))
     answer = unpack(tmp_path, layer, "ids=100000+65536")
@@ -371,6 +472,22 @@ def test_long_names_of_each_format(tmp_path):
         assert unpack(tmp_path, layer, target=tmp_path / str(number)).startswith('{"unpacked":')
         assert (tmp_path / str(number) / name).read_bytes() == b"x"
         assert os.readlink(tmp_path / str(number) / f"link{number}") == "t" * 500
+
+
+def test_names_keep_their_bytes(tmp_path):
+    """Names that differ only in how their characters are composed are different names; also those of links."""
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    layer = archive(
+        entry(composed, b"1"),
+        entry(decomposed, b"2"),
+        hard_link("hard", decomposed),
+        link("symbolic", decomposed),
+        entry(os.fsdecode(b"latin-\xe4\xff"), b"3"),
+    )
+    root = apply(tmp_path, layer)
+    assert names(root) == {composed, decomposed, "hard", "symbolic", os.fsdecode(b"latin-\xe4\xff")}
+    assert [(root / name).read_bytes() for name in (composed, decomposed, "hard")] == [b"1", b"2", b"2"]
+    assert os.readlink(root / "symbolic") == decomposed
 
 
 def test_unpacking_leaves_nothing_mounted(tmp_path):

@@ -172,6 +172,7 @@ GOOD = {
         {**GOOD_MANIFEST, "mediaType": "application/vnd.docker.distribution.manifest.v2+json"},
         "application/vnd.docker.distribution.manifest.v2+json",
     ),
+    "urls-of-none": ("image", {**GOOD_MANIFEST, "layers": [{**LAYER, "urls": []}, {**LAYER, "urls": None}]}, MANIFEST),
     "unknown-keys": ("image", {**GOOD_INDEX, "new": {"a": [1, 2.5, None, True]}}, INDEX),
     "config": ("config", GOOD_CONFIG, "application/vnd.oci.image.config.v1+json"),
     "imgapi": ("imgapi", GOOD_IMGAPI, ""),

@@ -6,10 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "host/role/sums.h"
 #include "host/verify/base64.h"
 #include "host/verify/minisign.h"
 #include "host/verify/openpgp.h"
-#include "host/verify/sums.h"
 
 namespace {
 
@@ -29,7 +29,7 @@ int run(std::uint8_t const* data, std::size_t size) {
     require(!verify::check_minisign(content, text, keys));
     require(!verify::check_minisign(content, text, text));
     (void)verify::names_file(text, "image");
-    if (auto const digest = verify::find_sum(text, "image")) require(text.contains(digest->hex() + " "));
+    if (auto const digest = role::find_sum(text, "image")) require(text.contains(digest->hex() + " "));
     if (auto const decoded = verify::decode_base64(text)) require(decoded->size() <= text.size());
     (void)verify::without_armor(text);
     if (auto const key = verify::read_status(text)) require(text.contains("VALIDSIG") && text.contains("GOODSIG"));

@@ -90,6 +90,23 @@ def test_a_layer_that_is_not_what_its_digest_says(host, hostile):
     assert "size" in refused(host, hostile.reference(manifest, "z"))
 
 
+def test_a_refusal_names_the_document_and_its_image(host, hostile):
+    manifest = hostile.manifest([GOOD])
+    layer = manifest["layers"][0]
+    layer["size"] = 5
+    reference = hostile.reference(manifest)
+    assert refused(host, reference).endswith(f": {layer['digest']} of {reference}: size is {len(GOOD)} bytes instead of 5\n")
+
+    foreign = hostile.layout.put({**manifest, "layers": [{**layer, "urls": ["http://elsewhere"]}]})
+    reference = hostile.layout.tag("foreign", foreign)
+    assert refused(host, reference).endswith(
+        f": {foreign['digest']} of {reference}: layer {layer['digest']} is kept elsewhere, and such layers are not supported\n")
+
+    (hostile.layout.path / "index.json").write_text('{"schemaVersion": 2}')
+    assert refused(host, reference).endswith(
+        f": index.json of {reference}: document is neither an image manifest nor an index\n")
+
+
 def test_documents_that_are_too_much(host, hostile):
     many = hostile.manifest([GOOD])
     many["layers"] = many["layers"] * 4097

@@ -120,6 +120,9 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     EXPECT_EQ(choose_manifest(index, {.architecture = "amd64"}, "x")->digest, digest_of('b'));
     EXPECT_EQ(choose_manifest(index, {.architecture = "s390x"}, "x").error().text(),
               "x has no image for linux/s390x; it has: linux/arm64, linux/amd64");
+    OciIndex const unnamed = index_of(descriptor(manifest_type, 'a', "") + "," + descriptor(manifest_type, 'b', ""));
+    EXPECT_EQ(choose_manifest(unnamed, {.architecture = "amd64"}, "x").error().text(),
+              "x has no image for linux/amd64; it has: (one without a platform), (one without a platform)");
     auto const tag = [](std::string_view name) {
         return R"(,"annotations":{"org.opencontainers.image.ref.name":")" + std::string(name) + "\"}";
     };

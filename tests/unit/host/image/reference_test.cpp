@@ -31,6 +31,7 @@ TEST(Reference, OfARegistry) {
     Row const rows[] = {
         {"docker.io/library/alpine:3.20", "docker.io", "library/alpine", "3.20", "", "docker.io/library/alpine:3.20"},
         {"docker.io/alpine", "docker.io", "library/alpine", "latest", "", "docker.io/library/alpine:latest"},
+        {"index.docker.io/alpine", "docker.io", "library/alpine", "latest", "", "docker.io/library/alpine:latest"},
         {"docker://quay.io/a/b", "quay.io", "a/b", "latest", "", "quay.io/a/b:latest"},
         {"host:5000/name@" + digest, "host:5000", "name", "", digest, "host:5000/name@" + digest},
         {"localhost/x/y_z/a--b:v1@" + digest, "localhost", "x/y_z/a--b", "v1", digest,

@@ -1,4 +1,4 @@
-#include "host/verify/sums.h"
+#include "host/role/sums.h"
 
 #include <algorithm>
 #include <optional>
@@ -6,11 +6,11 @@
 
 #include "lib/json/text.h"
 
-namespace triton::verify {
+namespace triton::role {
 
-Result<role::Digest> find_sum(std::string_view sums, std::string_view name) {
+Result<Digest> find_sum(std::string_view sums, std::string_view name) {
     constexpr std::size_t digits = 64;
-    std::optional<role::Digest> found;
+    std::optional<Digest> found;
     while (!sums.empty()) {
         std::size_t const end = std::min(sums.find('\n'), sums.size());
         std::string_view line = sums.substr(0, end);
@@ -19,7 +19,7 @@ Result<role::Digest> find_sum(std::string_view sums, std::string_view name) {
         if (line.size() <= digits + 2 || line[digits] != ' ' || (line[digits + 1] != ' ' && line[digits + 1] != '*'))
             continue;
         if (line.substr(digits + 2) != name) continue;
-        auto const digest = role::Digest::of_hex(line.substr(0, digits));
+        auto const digest = Digest::of_hex(line.substr(0, digits));
         if (!digest) continue;
         if (found && *found != *digest) return fail(ErrorKind::corrupt, "sums name " + json::quoted(name) + " twice");
         found = *digest;
@@ -28,4 +28,4 @@ Result<role::Digest> find_sum(std::string_view sums, std::string_view name) {
     return *std::move(found);
 }
 
-}  // namespace triton::verify
+}  // namespace triton::role
