@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "lib/base/read_file.h"
+#include "lib/base/root_prefix.h"
 #include "lib/base/write_all.h"
 
 namespace triton::program {
@@ -28,7 +29,7 @@ ProgressMode mode_of(GlobalOptions const& options) {
 image::Settings Context::settings() const {
     image::Settings settings;
     char const* const root = std::getenv("TRITON_ROOT");
-    settings.root = !options_->root.empty() ? options_->root : root ? root : "";
+    settings.root = root_prefix(!options_->root.empty() ? options_->root : root ? root : "");
     settings.pool = options_->pool;
     settings.cancel = cancel_;
     return settings;

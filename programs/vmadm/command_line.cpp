@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "lib/base/root_prefix.h"
 #include "programs/completion/usage_formatter.h"
 
 namespace triton::program {
@@ -111,7 +112,8 @@ std::string usage_text() {
 
 void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_help_flag();
-    app.add_option("--root", options.root, "A directory to use instead of /.")->envname("TRITON_ROOT");
+    auto const take_root = [&options](std::string const& directory) { options.root = root_prefix(directory); };
+    app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")->envname("TRITON_ROOT");
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");

@@ -4,6 +4,7 @@
 
 #include "host/machine/store.h"
 #include "lib/base/read_file.h"
+#include "lib/base/root_prefix.h"
 #include "lib/flags/flags.h"
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
@@ -76,8 +77,7 @@ Result<DaemonOptions> parse_options(std::span<char const* const> arguments, char
     if (words.wants_version) options.text = "vminfod " TRITON_VERSION "\n";
     if (options.text.empty() && !words.positional.empty())
         return fail("unexpected argument " + json::quoted(words.positional.front()));
-    while (options.root.ends_with('/'))
-        options.root.pop_back();
+    options.root = root_prefix(std::move(options.root));
     return options;
 }
 
