@@ -51,8 +51,8 @@ private:
     static constexpr std::uint32_t without_pipe = most_pipes;
 
     struct Round {
-        UniqueFd pipe;           // the read end; none: time tells
-        EventLoop::Watch watch;  // of the pipe; none: time tells first
+        UniqueFd pipe;              // the read end; none: time tells
+        EventLoop::Watch watch;     // of the pipe; none: time tells first
         std::uint32_t waiting = 0;  // watched children that have not left
         bool is_shared = false;     // with an unwatched child
     };
