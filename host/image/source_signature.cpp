@@ -8,10 +8,10 @@
 
 #include <fcntl.h>
 
+#include "host/content/sums.h"
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
 #include "host/image/source_client.h"
-#include "host/role/sums.h"
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
 
@@ -111,7 +111,7 @@ Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, 
                                                              .signature = signature_text,
                                                              .keys = keys_for(signature.kind, texts)});
     if (!good) return fail(good.error().kind, "source " + source.url + ": " + good.error().text());
-    auto const sum = role::find_sum(TRY(content_of(shop, sums, largest_sums)), name);
+    auto const sum = content::find_sum(TRY(content_of(shop, sums, largest_sums)), name);
     if (sum && *sum == digest) return {};
     return fail(ErrorKind::denied, "source " + source.url + ": its signed SHA256SUMS does not say that " +
                                        json::shown(name) + " is " + digest.text());
