@@ -113,7 +113,8 @@ std::string usage_text() {
 void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.set_help_flag();
     auto const take_root = [&options](std::string const& directory) { options.root = root_prefix(directory); };
-    app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")->envname("TRITON_ROOT");
+    app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")
+        ->envname("TRITON_ROOT");
     app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
