@@ -88,10 +88,8 @@ public:
     void reap();
     /// Reports the starts that have executed by now.
     void look_for_executions() { executions_.look(); }
-    /// Whether a process was started in this round.
-    [[nodiscard]] bool has_started() const { return executions_.has_started(); }
-    /// Starts from now on belong to another round. `is_awaited`: somebody waits until those of this one have executed.
-    void end_round(bool is_awaited) { executions_.end_round(is_awaited); }
+    /// Starts from now on belong to another round.
+    void end_round() { executions_.end_round(); }
     /// From now on each child is looked at before it is reaped.
     void look_before_reaping() { looks_first_ = true; }
     /// The process that a child of ours is; nullopt of helper commands and strangers.

@@ -18,7 +18,6 @@ struct ControlContext {
     varlink::Server* server = nullptr;  // null only while the server is being made
     ControlBackend& backend;
     std::size_t line_bytes;                   // of kept output that one client is still to be sent
-    std::uint32_t waits = 0;                  // WaitJobs
     std::uint64_t changes = 1;                // of the launcher's state
     std::uint64_t configuration_changes = 1;  // of the active configuration
 
@@ -77,12 +76,7 @@ public:
           process_(process),
           what_(what),
           next_(process.value_or(1)),
-          starts_before_(std::move(starts_before)) {
-        ++context_.waits;
-    }
-    WaitJob(WaitJob const&) = delete;
-    WaitJob& operator=(WaitJob const&) = delete;
-    ~WaitJob() override { --context_.waits; }
+          starts_before_(std::move(starts_before)) {}
     [[nodiscard]] bool is_due() const override { return seen_ != context_.changes; }
     void run(varlink::Session& session) override;
 

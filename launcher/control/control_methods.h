@@ -63,7 +63,6 @@ public:
     [[nodiscard]] bool has_room_for_lines() const;
     [[nodiscard]] Duration agent_deaf_for() const;
     void state_changed() { ++context_.changes; }
-    [[nodiscard]] bool has_waiting() const { return context_.waits > 0; }
     void configuration_changed() { ++context_.configuration_changes; }
 
     // The handlers. A row of the method table names each.

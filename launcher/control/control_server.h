@@ -71,8 +71,6 @@ public:
 
     /// Some process or program is in another state than before: calls that wait are looked at in end_round(). Cheap.
     void state_changed() noexcept;
-    /// Whether there are calls that wait for a program.
-    [[nodiscard]] bool has_waiting() const { return methods_.has_waiting(); }
 
     /// Serves a connection that did not come through the socket, from the next round on. Anything but a Unix
     /// stream socket is closed and reported (ControlBackend::control_failed()). The role `agent` takes no place of

@@ -49,8 +49,6 @@ public:
     void open(std::optional<varlink::HandedSocket> adopted);
     /// The agent comes another way, and needs no socket of a name.
     void open_for_agent();
-    /// Whether a call waits for a program.
-    [[nodiscard]] bool has_waiting() const { return line_.server() && line_.server()->has_waiting(); }
     /// Answers calls that have waited.
     void end_round();
     /// After what may have kept a round from its end.

@@ -248,7 +248,7 @@ void Shell::end_round() {
     if (channels_.lines() && channels_.lines()->is_to_catch_up()) lines_timer_.arm(steady_clock::now());
     log_.flush();
     console_.flush();
-    children_.end_round(children_.has_started() && (supervisor_.has_waiting() || port_.has_waiting()));
+    children_.end_round();
     if (!std::exchange(gives_memory_back_, false)) return;
     release_room(actions_);
     release_room(reports_);

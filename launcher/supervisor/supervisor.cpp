@@ -588,10 +588,6 @@ bool Supervisor::is_ready() const {
     return true;
 }
 
-bool Supervisor::has_waiting() const {
-    return std::ranges::any_of(programs_, [](Program const& program) { return count(program, {State::waiting}) > 0; });
-}
-
 bool Supervisor::is_idle(ProgramId id) const {
     if (index(id) >= programs_.size()) return true;
     Program const& program = programs_[index(id)];

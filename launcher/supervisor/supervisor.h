@@ -121,9 +121,6 @@ public:
     /// All configured programs are ready, auxiliary ones aside.
     [[nodiscard]] bool is_ready() const;
 
-    /// Whether a process waits for what it depends on. Costs a look at each program.
-    [[nodiscard]] bool has_waiting() const;
-
     /// Ids from 0 to here have something to tell, though not all of them are in use.
     [[nodiscard]] std::uint32_t program_count() const { return static_cast<std::uint32_t>(programs_.size()); }
     /// The configuration does not have it, and nothing of it is left: its id may be given to another program.

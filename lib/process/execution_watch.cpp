@@ -30,23 +30,13 @@ bool ExecutionWatch::open_pipe(std::uint32_t round) {
     if (::pipe2(ends, O_CLOEXEC) != 0) return false;
     UniqueFd read_end{ends[0]};
     UniqueFd write_end{ends[1]};
+    auto watch = loop_.on_readable(read_end.get(), [this, round] { look(round); });
+    if (!watch) return false;
     rounds_[round].pipe = std::move(read_end);
+    rounds_[round].watch = std::move(*watch);
     rounds_[round].is_shared = false;
     write_end_ = std::move(write_end);
     return true;
-}
-
-/// From now on the pipes of all who are waited for wake us.
-void ExecutionWatch::watch_pipes() {
-    for (std::uint32_t round = 0; round < most_pipes; ++round) {
-        Round& that = rounds_[round];
-        if (that.waiting == 0 || !that.pipe || that.watch) continue;
-        auto watch = loop_.on_readable(that.pipe.get(), [this, round] { look(round); });
-        if (watch)
-            that.watch = std::move(*watch);
-        else
-            that.pipe = {};
-    }
 }
 
 std::expected<Pid, SpawnError> ExecutionWatch::spawn(std::shared_ptr<StartPlan const> const& plan, ProcessNumber number,
@@ -105,15 +95,14 @@ void ExecutionWatch::look(std::optional<std::uint32_t> ended_round) {
     }
 }
 
-/// Whether a timer is needed: nobody watches a pipe yet, or it may be late, because a stuck child keeps it open for the
-/// others of its round.
+/// Whether a timer is needed because a pipe may be late: a stuck child keeps it open for the others of its round.
 bool ExecutionWatch::needs_time() const {
     return waiting_ > 0 && std::ranges::any_of(rounds_, [](Round const& round) {
-               return round.waiting > (round.watch && !round.is_shared ? 1U : 0U);
+               return round.waiting > (round.pipe && !round.is_shared ? 1U : 0U);
            });
 }
 
-void ExecutionWatch::end_round(bool is_awaited) {
+void ExecutionWatch::end_round() {
     if (auto const round = std::exchange(round_, std::nullopt)) {
         write_end_ = {};
         Round& that = rounds_[*round];
@@ -123,7 +112,6 @@ void ExecutionWatch::end_round(bool is_awaited) {
             that.pipe = {};
         }
         started_ = 0;
-        if (is_awaited) watch_pipes();
         delay_ = first_delay;
         timer_.disarm();
         if (std::uint32_t const next = prepare_round(); next != without_pipe) next_ = next;

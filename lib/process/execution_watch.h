@@ -13,9 +13,7 @@
 namespace triton::process {
 
 /// Tells when the children have executed their programs, without waiting for it, without a descriptor for
-/// each of them, and without looking again and again. It does not disturb them: who wakes a sleeper in the middle of
-/// its execve may lose its processor to it, which costs more than everything else that a restart takes from us. So it
-/// looks a millisecond after the round, and waits only for those that take longer, or that somebody waits for.
+/// each of them, and without looking again and again.
 ///
 /// The starts between two calls of end_round() are a round. Its children inherit the write end of one close-on-exec
 /// pipe, which nothing else holds when the round has ended: the pipe's end of file means that all of them have executed
@@ -38,10 +36,7 @@ public:
     void reaped(Pid pid);
     /// Reports all that have executed by now. May call back into this.
     void look();
-    /// `is_awaited`: the news is to come at once, since something goes on only then.
-    void end_round(bool is_awaited);
-    /// Whether children were started in this round.
-    [[nodiscard]] bool has_started() const { return round_.has_value(); }
+    void end_round();
     /// Whether it looks again by itself after a while.
     [[nodiscard]] bool waits_for_time() const { return timer_.is_armed(); }
 
@@ -51,15 +46,14 @@ private:
     static constexpr std::uint32_t without_pipe = most_pipes;
 
     struct Round {
-        UniqueFd pipe;              // the read end; none: time tells
-        EventLoop::Watch watch;     // of the pipe; none: time tells first
+        UniqueFd pipe;  // the read end; none: time tells
+        EventLoop::Watch watch;
         std::uint32_t waiting = 0;  // watched children that have not left
         bool is_shared = false;     // with an unwatched child
     };
 
     std::uint32_t prepare_round();
     bool open_pipe(std::uint32_t round);
-    void watch_pipes();
     void look(std::optional<std::uint32_t> ended_round);
     void left(std::uint32_t round);
     [[nodiscard]] bool needs_time() const;
@@ -81,7 +75,6 @@ private:
     Duration delay_{};
     EventLoop::Timer timer_{loop_, [this] {
                                 look();
-                                watch_pipes();
                                 set_timer();
                             }};
 };

@@ -110,21 +110,13 @@ public:
         names_[pid] = name;
         return pid;
     }
-    void end_round(bool is_awaited = true) { watch_.end_round(is_awaited); }
+    void end_round() { watch_.end_round(); }
     /// Runs the loop until so many have been told of.
     std::string told(std::size_t count) {
         while (told_.size() < count) {
             if (!loop_->run()) break;
         }
         return told_;
-    }
-    /// Runs the loop until it would wait without a clock.
-    void await_sleep() {
-        loop_->set_round_end([this] {
-            if (!has_deadline()) loop_->stop();
-        });
-        EXPECT_TRUE(loop_->run());
-        loop_->set_round_end([] {});
     }
     void reap(Pid pid) {
         int status = 0;
@@ -260,44 +252,6 @@ TEST_P(ExecutionWatchTest, OneThatIsNotWatchedHoldsUpNoLaterRound) {
                   return std::string(sleeps ? "sleeps" : "wakes") + "|" + subject.told(2);
               }),
               "wakes|ab");
-}
-
-/// Nobody is woken in the middle of an execve: first a timer looks.
-TEST_P(ExecutionWatchTest, OneThatNobodyAwaitsIsNotDisturbed) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
-                  Subject subject(GetParam());
-                  Pid const child = subject.start('a');
-                  subject.end_round(false);
-                  bool const waits_for_time = subject.has_deadline();
-                  held.await(1);
-                  held.let_go(child);
-                  std::string const told = subject.told(1);
-                  return std::string(waits_for_time ? "by time" : "by pipe") + "|" + told + "|" +
-                         (subject.has_deadline() ? "wakes" : "sleeps") + "|" +
-                         (subject.spawner().is_idle() ? "idle" : "busy");
-              }),
-              "by time|a|sleeps|idle");
-}
-
-/// One that takes longer than the timer's first look is waited for without a clock.
-TEST_P(ExecutionWatchTest, OneThatNobodyAwaitsAndIsSlowIsWatched) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
-                  Subject subject(GetParam());
-                  Pid const slow = subject.start('a');
-                  subject.end_round(false);
-                  held.await(1);
-                  subject.await_sleep();
-                  Pid const second = subject.start('b');
-                  subject.end_round(false);
-                  held.await(2);
-                  held.let_go(second);
-                  std::string const first_told = subject.told(1);
-                  bool const sleeps = !subject.has_deadline();
-                  held.let_go(slow);
-                  std::string const all_told = subject.told(2);
-                  return first_told + "|" + (sleeps ? "sleeps" : "wakes") + "|" + all_told;
-              }),
-              "b|sleeps|ba");
 }
 
 int lowest_free_descriptor() { return UniqueFd{::open("/dev/null", O_RDONLY | O_CLOEXEC)}.get(); }
