@@ -39,7 +39,8 @@ Entry::Kind kind_of(archive_entry* entry) {
 /// makes -1 second and 0.25 seconds after it: it reads the fraction without the sign.
 timespec time_of(time_t seconds, long nanoseconds) {
     constexpr long second = 1'000'000'000;
-    if (nanoseconds <= 0 || nanoseconds >= second) return {.tv_sec = seconds, .tv_nsec = 0};
+    bool const is_earliest = seconds == std::numeric_limits<time_t>::min();
+    if (nanoseconds <= 0 || nanoseconds >= second || is_earliest) return {.tv_sec = seconds, .tv_nsec = 0};
     if (seconds >= 0) return {.tv_sec = seconds, .tv_nsec = nanoseconds};
     return {.tv_sec = seconds - 1, .tv_nsec = second - nanoseconds};
 }
