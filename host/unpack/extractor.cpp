@@ -188,8 +188,7 @@ Result<> Extractor::make_root(Entry const& entry) {
     TRY(set_attributes(tree_.root(), entry));
     tree_.set_gives_group((entry.mode & S_ISGID) != 0);
     tree_.set_times("", entry.times);
-    tree_.set_default_acl("", default_acl_of(entry));
-    return {};
+    return tree_.set_default_acl("", default_acl_of(entry));
 }
 
 Result<> Extractor::make_directory(Entry const& entry) {
@@ -211,7 +210,7 @@ Result<> Extractor::make_directory(Entry const& entry) {
     TRY(set_attributes(directory, entry));
     tree_.set_gives_group((entry.mode & S_ISGID) != 0);
     tree_.set_times(entry.path(), entry.times);
-    tree_.set_default_acl(entry.path(), default_acl_of(entry));
+    TRY(tree_.set_default_acl(entry.path(), default_acl_of(entry)));
     remember(entry);
     return {};
 }

@@ -25,6 +25,8 @@ constexpr mode_t implied_mode = 0755;
 /// Times of directories are kept until the end; a directory takes about this much memory.
 constexpr std::size_t most_times = 4'000'000;
 constexpr std::size_t largest_acl = 64 * 1024;  // XATTR_SIZE_MAX
+/// Of all different lists, which are kept until the end, too.
+constexpr std::uint64_t most_acl_bytes = 16U << 20U;
 
 }  // namespace
 
@@ -70,8 +72,7 @@ Result<> Tree::take_default_acl(int directory, std::string const& path) {
     if (size < 0 || ::fremovexattr(directory, name.c_str()) != 0)
         return fail(errno, "take the default access control list of " + path);
     acl.resize(static_cast<std::size_t>(size));
-    set_default_acl(path, std::move(acl));
-    return {};
+    return set_default_acl(path, std::move(acl));
 }
 
 /// Keeps what an existing directory is to have in the end.
@@ -146,12 +147,18 @@ void Tree::forget(std::vector<std::string> const& components, std::size_t count)
     open_.resize(count - 1);
 }
 
-void Tree::set_default_acl(std::string path, std::string acl) {
-    auto const end = ends_.find(path);
-    if (end != ends_.end())
-        end->second.default_acl = std::move(acl);
-    else if (!acl.empty())
-        ends_[std::move(path)].default_acl = std::move(acl);
+Result<> Tree::set_default_acl(std::string path, std::string acl) {
+    if (acl.empty()) {
+        if (auto const end = ends_.find(path); end != ends_.end()) end->second.default_acl = nullptr;
+        return {};
+    }
+    auto const [kept, is_new] = acls_.insert(std::move(acl));
+    if (is_new) acl_bytes_ += kept->size();
+    if (acl_bytes_ > most_acl_bytes)
+        return fail(ErrorKind::refused, "keep the default access control list of " + path,
+                    "all different ones have more than " + std::to_string(most_acl_bytes) + " bytes");
+    ends_[std::move(path)].default_acl = &*kept;
+    return {};
 }
 
 void Tree::forget_ends(std::string const& path) {
@@ -172,8 +179,8 @@ Result<std::uint64_t> Tree::end() {
         auto const components = TRY(split_name(path, UINT32_MAX));
         auto const directory = find_directory(components, components.size());
         if (!directory) continue;  // something else has replaced it
-        if (!end.default_acl.empty() && ::fsetxattr(*directory, std::string(default_acl_name).c_str(),
-                                                    end.default_acl.data(), end.default_acl.size(), 0) != 0) {
+        if (end.default_acl && ::fsetxattr(*directory, std::string(default_acl_name).c_str(), end.default_acl->data(),
+                                           end.default_acl->size(), 0) != 0) {
             if (!is_left_out(errno)) return fail(errno, "set the default access control list of " + path);
             ++left_out;
         }

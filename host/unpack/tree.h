@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,7 +61,8 @@ public:
 
     /// Sets what a directory is to have in the end. An existing one keeps its own unless these are called.
     void set_times(std::string path, Times const& times) { ends_[std::move(path)].times = times; }
-    void set_default_acl(std::string path, std::string acl);
+    /// Errors: `refused` when the different lists would take too much memory.
+    Result<> set_default_acl(std::string path, std::string acl);
     /// Drops both for a directory and all below it.
     void forget_ends(std::string const& path);
     /// Sets what has been kept, once. Returns the number of lists that the file system cannot store.
@@ -77,7 +79,7 @@ private:
     };
     struct End {
         std::optional<Times> times;
-        std::string default_acl;
+        std::string const* default_acl = nullptr;  // in acls_
     };
     Result<> keep(int directory, struct stat const& status, std::string const& path);
     Result<> take_default_acl(int directory, std::string const& path);
@@ -90,6 +92,8 @@ private:
     bool is_ending_ = false;        // what directories have is set now, and kept no longer
     std::vector<Open> open_;
     std::map<std::string, End> ends_;
+    std::set<std::string> acls_;   // most directories that have a list have the same
+    std::uint64_t acl_bytes_ = 0;  // of all of them
 };
 
 /// Calls openat2(2), close-on-exec. Returns the descriptor, or -1 with errno.

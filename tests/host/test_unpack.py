@@ -384,6 +384,18 @@ def test_default_acl_is_kept_and_not_passed_on(layers, tmp_path):
     }
 
 
+def test_default_acls_take_bounded_memory(tmp_path):
+    """They are kept until the end, and an archive may have one of 60 kB for each directory."""
+    same = "x" * 60_000
+    headers = [{"SCHILY.xattr.system.posix_acl_default": text} for text in (same, *(f"{number:060000}" for number in range(300)))]
+    many = archive(*(entry(f"d{number}/", pax_headers=headers[0]) for number in range(300)))
+    (tmp_path / "same").mkdir()
+    assert json.loads(unpack(tmp_path / "same", many))["unpacked"]["skippedAttributes"] == 300  # none is a list
+    (tmp_path / "different").mkdir()
+    answer = unpack(tmp_path / "different", archive(*(entry(f"d{number}/", pax_headers=one) for number, one in enumerate(headers))))
+    assert answer.startswith('refused: cannot extract "d279": cannot keep the default access control list of d279: all different ones '), answer
+
+
 ACL_TEXT = "user::rwx,user:5:rw-,group::r--,mask::rw-,other::---"  # means ACL
 
 
