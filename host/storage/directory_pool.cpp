@@ -431,6 +431,7 @@ private:
     /// Removes leftovers at a name that is to be given. To be called while names are locked.
     static Result<> clear_name(int group, std::string const& name) {
         UniqueFd const holder = open_directory(group, name);
+        if (!holder && !is_no_directory(errno)) return fail(errno, "open " + name);
         return holder && TRY(is_left_over(holder.get())) ? remove_tree(group, name) : Result<>{};
     }
 
