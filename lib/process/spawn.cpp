@@ -376,9 +376,9 @@ std::expected<Pid, SpawnError> Spawner::spawn(std::shared_ptr<StartPlan const> c
     make_room();
     Room const room(*plan, number, files);
     bool const is_copy = needs_own_memory(plan->attributes(), files);
-    // To the kernel a shared mapping is a file of its own, so it is made only when it is needed.
-    // Also when there was no memory for them before: one failure is not the end of all starts.
+    // There was no memory for them before: one failure is not the end of all starts.
     if (!is_copy && !failures_) failures_ = map_cells<FailureCells>(MAP_PRIVATE);
+    // To the kernel a shared mapping is a file of its own, so it is made only when it is needed.
     if (is_copy && !shared_failures_) shared_failures_ = map_cells<FailureCells>(MAP_SHARED);
     FailureCells const* const failures = is_copy ? shared_failures_ : failures_;
     Slot* const slot = failures ? take_slot(room.bytes) : nullptr;
