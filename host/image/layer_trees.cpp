@@ -50,8 +50,10 @@ Result<> LayerTrees::destroy_unfinished(IntentId intent) { return destroy_if_the
 
 Result<std::vector<std::string>> LayerTrees::list() {
     std::vector<std::string> chains;
-    for (storage::TreeName const& tree : TRY(pool_->list(group)))
-        chains.push_back(std::string(prefix) + tree.text().substr(group.size() + 1));
+    for (storage::TreeName const& tree : TRY(pool_->list(group))) {
+        std::string chain = std::string(prefix) + tree.text().substr(group.size() + 1);
+        if (role::Digest::parse(chain)) chains.push_back(std::move(chain));  // else somebody else's
+    }
     return chains;
 }
 

@@ -15,7 +15,7 @@ namespace triton::storage {
 
 namespace {
 
-constexpr milliseconds first_pause{50};
+constexpr milliseconds first_pause{5};
 constexpr milliseconds longest_pause{500};
 constexpr int slow_factor = 20;
 constexpr std::size_t most_output = 64U << 20U;  // enough for the names of some 100,000 trees

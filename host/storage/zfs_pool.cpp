@@ -25,7 +25,7 @@ namespace {
 
 using Pace = ZfsCommand::Pace;
 
-constexpr std::string_view mark = "triton:tree";
+constexpr std::string_view of_groups = "off";  // canmount
 constexpr std::size_t longest_mounts = 16U << 20U;
 constexpr std::size_t most_asked = 1000;  // snapshots in one command line
 constexpr char const* format = "triton-pool 1 zfs\n";
@@ -91,15 +91,15 @@ public:
     Result<> make(TreeName const& tree) override {
         std::string const what = "make tree " + tree.text();
         TRY(prepare_group(tree));
-        return name_failure(zfs_.run({what, {"create", "-o", marked(), full(tree)}}), tree);
+        return name_failure(zfs_.run({what, {"create", full(tree)}}), tree);
     }
 
     Result<> clone(TreeName const& from, SnapshotName const& snapshot, TreeName const& to) override {
         TRY(require(from));
         TRY(prepare_group(to));
         std::string const source = full(from) + '@' + snapshot.text();
-        auto done = zfs_.run({"clone " + from.text() + '@' + snapshot.text() + " to tree " + to.text(),
-                              {"clone", "-o", marked(), source, full(to)}});
+        auto done = zfs_.run(
+            {"clone " + from.text() + '@' + snapshot.text() + " to tree " + to.text(), {"clone", source, full(to)}});
         bool const has_group = done || done.error().reason.find("parent") == std::string::npos;
         if (!done && done.error().kind == ErrorKind::not_found && has_group) return no_such_snapshot(from, snapshot);
         return name_failure(std::move(done), to);
@@ -157,6 +157,16 @@ public:
     Result<> destroy(TreeName const& tree) override {
         std::string const what = "destroy tree " + tree.text();
         TRY(require(tree));
+        // Without snapshots, as most trees are, it is gone in one step. Else only its name is gone in one.
+        auto const at_once = zfs_.run({what, {"destroy", full(tree)}, -1, -1, Pace::slow});
+        if (at_once) {
+            ::rmdir(path(tree).c_str());  // where the tree was mounted
+            return {};
+        }
+        if (at_once.error().reason.find("has children") == std::string::npos) {
+            (void)require(tree);
+            return plain(at_once);
+        }
         TRY(check_clones(what, full(tree) + '@', full(tree) + '/'));
         std::string const name = last_of(tree.text()) + '-' + random_name();
         auto const claim = TRY(Claim::try_make(locks(), name));
@@ -215,7 +225,6 @@ public:
 
     Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) override {
         TRY(check_property(key, value));
-        if (key == mark) return fail(std::string(mark) + " is a property of the pool itself");
         TRY(require(tree));
         std::string const what = "set " + std::string(key) + " of tree " + tree.text();
         if (value.empty()) return plain(zfs_.run({what, {"inherit", std::string(key), full(tree)}}));
@@ -225,9 +234,8 @@ public:
     Result<Properties> properties(TreeName const& tree) override {
         TRY(require(tree));
         Properties properties = TRY(local_properties(tree));
-        std::erase_if(properties, [](auto const& property) {
-            return property.first == mark || !check_property(property.first, property.second);
-        });
+        std::erase_if(properties,
+                      [](auto const& property) { return !check_property(property.first, property.second); });
         return properties;
     }
 
@@ -295,17 +303,16 @@ public:
     Result<std::vector<TreeName>> list(std::string_view group) override {
         std::string start = dataset_;
         if (!group.empty()) start += '/' + TRY(TreeName::parse(group)).text();
-        auto const output =
-            zfs_.run({"list the trees of " + start,
-                      {"list", "-H", "-o", "name," + std::string(mark), "-t", "filesystem", "-r", start},
-                      -1,
-                      -1,
-                      Pace::slow});
+        auto const output = zfs_.run({"list the trees of " + start,
+                                      {"list", "-H", "-o", "name,canmount", "-t", "filesystem", "-r", start},
+                                      -1,
+                                      -1,
+                                      Pace::slow});
         std::vector<TreeName> trees;
         if (!output && output.error().kind == ErrorKind::not_found) return trees;
         if (!output) return std::unexpected(output.error());
         for (auto const& fields : zfs_fields(*output)) {
-            if (fields.size() != 2 || fields[1] != "1" || fields[0].size() <= start.size()) continue;
+            if (fields.size() != 2 || fields[1] == of_groups || fields[0].size() <= start.size()) continue;
             if (auto const tree = TreeName::parse(fields[0].substr(dataset_.size() + 1))) trees.push_back(*tree);
         }
         std::ranges::sort(trees);
@@ -391,7 +398,6 @@ private:
     [[nodiscard]] std::string full(TreeName const& tree) const { return dataset_ + '/' + tree.text(); }
     [[nodiscard]] std::string own(std::string const& name) const { return dataset_ + '/' + name; }
     [[nodiscard]] std::string locks() const { return path_ + "/@pool/locks"; }
-    static std::string marked() { return std::string(mark) + "=1"; }
     static std::string shown(TreeName const& tree, SnapshotName const& snapshot) {
         return tree.text() + '@' + snapshot.text();
     }
@@ -409,20 +415,20 @@ private:
         return plain(done);
     }
 
-    /// Returns "1" for a tree, "-" for a group, nothing if there is no such dataset.
-    Result<std::optional<std::string>> mark_of(std::string const& dataset) const {
-        auto const output = zfs_.run({"look at " + dataset, {"list", "-H", "-o", std::string(mark), dataset}});
-        if (!output && output.error().kind == ErrorKind::not_found) return std::nullopt;
+    enum class Found : std::uint8_t { nothing, group, tree };
+
+    Result<Found> look_at(std::string const& dataset) const {
+        auto const output = zfs_.run({"look at " + dataset, {"list", "-H", "-o", "canmount", dataset}});
+        if (!output && output.error().kind == ErrorKind::not_found) return Found::nothing;
         if (!output) return std::unexpected(output.error());
-        return output->substr(0, output->find('\n'));
+        return output->substr(0, output->find('\n')) == of_groups ? Found::group : Found::tree;
     }
 
     /// Checks that a tree exists and is mounted. Whatever is mounted at its place is the tree, which takes no child
     /// process to find out.
     Result<> require(TreeName const& tree) const {
         if (is_mount_point(path(tree))) return {};
-        auto const found = TRY(mark_of(full(tree)));
-        if (found != "1") return fail(ErrorKind::not_found, "there is no tree " + tree.text());
+        if (TRY(look_at(full(tree))) != Found::tree) return fail(ErrorKind::not_found, "there is no tree " + tree.text());
         if (is_mount_point(path(tree))) return {};
         auto const mounted = zfs_.run({"mount tree " + tree.text(), {"mount", full(tree)}});
         // zfs-fuse itself mounts what it has received, sometimes just after we have looked.
@@ -430,7 +436,8 @@ private:
     }
 
     Result<> make_group(std::string const& dataset) const {
-        auto const made = zfs_.run({"make " + dataset, {"create", "-o", "canmount=off", dataset}});
+        auto const made =
+            zfs_.run({"make " + dataset, {"create", "-o", "canmount=" + std::string(of_groups), dataset}});
         if (!made && made.error().kind != ErrorKind::exists) return plain(made);
         return {};
     }
@@ -451,10 +458,14 @@ private:
     Result<> prepare_one(TreeName const& tree, std::string const& group) {
         std::string const known = path_ + '/' + group + "/@group";
         if (::access(known.c_str(), F_OK) == 0) return {};
-        auto const found = TRY(mark_of(own(group)));
-        if (found == "1")
+        // zfs(8) makes a dataset first and sets its properties then: meanwhile a group looks like a tree.
+        UniqueFd const locked{::open((path_ + "/@pool").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        if (!locked) return fail(errno, "open " + path_ + "/@pool");
+        TRY(lock(locked.get(), Sharing::alone, "the groups of pool " + path_, patience_));
+        Found const found = TRY(look_at(own(group)));
+        if (found == Found::tree)
             return fail(ErrorKind::refused, "make tree " + tree.text(), "it would be inside of tree " + group);
-        if (!found) TRY(make_group(own(group)));
+        if (found == Found::nothing) TRY(make_group(own(group)));
         (void)TRY(files::make_directories(path_ + '/' + group));
         UniqueFd const file{::open(known.c_str(), O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600)};
         return {};  // a full pool has no room for the file, and does without it
@@ -464,9 +475,9 @@ private:
     /// such directory.
     Result<> check_own_name(TreeName const& tree) const {
         if (::access(path(tree).c_str(), F_OK) != 0) return {};
-        auto const found = TRY(mark_of(full(tree)));
-        if (found == "1") return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
-        if (found) return there_are_trees_below(tree);
+        Found const found = TRY(look_at(full(tree)));
+        if (found == Found::tree) return fail(ErrorKind::exists, "tree " + tree.text() + " exists already");
+        if (found == Found::group) return there_are_trees_below(tree);
         return {};
     }
 
@@ -586,7 +597,6 @@ private:
             !SnapshotName::parse(snapshots[0].substr(expected.size())))
             return fail(ErrorKind::corrupt, what,
                         "the stream is not of one tree with one snapshot that has a name of ours");
-        TRY(zfs_.run({what, {"set", marked(), building}}));
         TRY(name_failure(zfs_.run({what, {"rename", building, full(tree)}}), tree));
         return require(tree);
     }

@@ -12,9 +12,9 @@ namespace triton::storage {
 /// All work is done by zfs(8) as a child, with -H, and with -p where every version knows it; its messages for
 /// people are only looked through for the reason of a failure.
 ///
-/// A tree has the user property `triton:tree`; datasets above it, which form its group, are never mounted. What is
-/// being received or destroyed is below `.building` or `.trash`, locked by its number in the file `@pool/locks` of the
-/// pool's own dataset.
+/// The datasets above a tree, which form its group, have `canmount=off`: that tells them from trees. A property of ours
+/// would take a second transaction for each clone. What is being received or destroyed is below `.building` or
+/// `.trash`, locked by its number in the file `@pool/locks` of the pool's own dataset.
 Result<std::unique_ptr<Pool>> open_zfs_pool(Settings const& settings);
 
 /// Checks that the zpool of a dataset exists, and zfs(8) to use it. Errors: `unsupported`: no zfs(8); `unavailable`.

@@ -637,6 +637,7 @@ def test_a_zfs_stream_brings_no_properties(place, store, tmp_path):
         pytest.skip("only ZFS has such streams")
     store("make", "a")
     store("snapshot", "a", "s")
+    subprocess.run(["zfs", "set", "atime=on", f"{store.dataset}/a"], check=True)
     with open(tmp_path / "stream", "wb") as file:
         subprocess.run(["zfs", "send", "-p", f"{store.dataset}/a@s"], stdout=file, check=True)
     with fails("corrupt: cannot receive tree b: the stream brings properties, which only its receiver may set"):
