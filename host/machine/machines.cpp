@@ -25,7 +25,9 @@ constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
 constexpr std::size_t most_file_bytes = 16 << 20;
 constexpr std::size_t most_properties = 7 << 20;
 constexpr milliseconds lock_patience = std::chrono::seconds(60);
-constexpr std::chrono::seconds start_limit{90};
+/// The unit itself has no limit (machine.conf): what takes longer is not ended, only no longer waited for.
+constexpr std::chrono::minutes start_limit{5};
+constexpr std::chrono::minutes reboot_limit{5};
 /// Uids of machines are between those that systemd gives to containers and those of nobody. Source: systemd's
 /// UIDS-GIDS.md: 1879048192 to 2147352575 are "unused".
 constexpr std::int64_t first_of_uids = 1879048192;
@@ -283,14 +285,22 @@ Result<> Machines::derive(Machine const& machine) {
     std::string const root = path(machine.uuid) + "/root";
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
     TRY(derive_network(machine, paths));
-    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", nspawn_text(machine, paths),
-                     0644));
+    std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)));
+    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0644));
     std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
     std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
     TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0644));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "create " + store_.layout().links());
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
+}
+
+Result<> Machines::start_unit(Uuid const& uuid) {
+    auto started = parts_.units.start(uuid, start_limit);
+    if (!started && started.error().kind == ErrorKind::timeout)
+        started.error().details.push_back("VM " + uuid.text() + " goes on starting: vmadm console " + uuid.text() +
+                                          " shows what it does, vmadm stop " + uuid.text() + " ends it");
+    return started;
 }
 
 Result<std::vector<BrokenFile>> Machines::prepare() {
@@ -695,8 +705,8 @@ Result<> Machines::add(Machine machine, std::string_view command,
     until_saved(operation, shared);
     TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
-    auto started = parts_.units.start(machine.uuid, start_limit);
-    if (!started)
+    auto started = start_unit(machine.uuid);
+    if (!started && started.error().kind != ErrorKind::timeout)
         started.error().details.push_back("VM " + machine.uuid.text() + " is complete and stays: vmadm start " +
                                           machine.uuid.text() + " tries again, vmadm delete removes it");
     return started;
@@ -768,7 +778,7 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
     TRY(perform_marked(uuid, reprovisioning(machine)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
-    return parts_.units.start(uuid, start_limit);
+    return start_unit(uuid);
 }
 
 Result<bool> Machines::start(Uuid const& uuid) {
@@ -789,7 +799,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
     TRY(parts_.units.reset(uuid));
-    TRY(parts_.units.start(uuid, start_limit));
+    TRY(start_unit(uuid));
     return true;
 }
 
@@ -821,10 +831,11 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
-    if (!force) return parts_.units.reboot(uuid, std::chrono::minutes(3));
-    TRY(parts_.units.halt(uuid));
+    Init const init = TRY(init_of(machine, path(uuid) + "/root"));
+    if (!force && init.has_container_interface) return parts_.units.reboot(uuid, reboot_limit);
+    TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit));
     TRY(parts_.units.reset(uuid));
-    return parts_.units.start(uuid, start_limit);
+    return start_unit(uuid);
 }
 
 Result<> Machines::kill(Uuid const& uuid, int signal) {
@@ -872,7 +883,7 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     Machine const machine = TRY(load(uuid));
     TRY(derive(machine));  // config/ has come back with the content
     TRY(parts_.units.reset(uuid));
-    return parts_.units.start(uuid, start_limit);
+    return start_unit(uuid);
 }
 
 // --- recovery ---

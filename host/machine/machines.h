@@ -115,6 +115,8 @@ public:
 
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
+    /// Starts its unit, and waits until the machine has booted.
+    Result<> start_unit(Uuid const& uuid);
 
     /// For the boot of the host, when /run is empty: finishes or undoes interrupted operations, and derives for all
     /// installed machines. Returns those that could not be made ready, with the reasons. They will not start; all

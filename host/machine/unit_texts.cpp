@@ -46,32 +46,24 @@ void add_bind(std::string& text, bool is_read_only, std::string_view source, std
     add(text, is_read_only ? "BindReadOnly" : "Bind", bind_path(source) + ":" + bind_path(target));
 }
 
-/// The PID 1 of a machine, and the signal that shuts it down. Without words it is the init of its image.
-struct FirstProgram {
-    std::string words = {};
-    std::string_view kill_signal = "SIGRTMIN+3";
-};
-
-FirstProgram first_program(Machine const& machine) {
+/// The command line of a machine's PID 1; empty: the init of its image.
+std::string first_program(Machine const& machine) {
     if (machine.launch)
-        return {std::string(launcher_inside) + " --input-dir " + std::string(launch_directory_inside) +
-                    " --input-monitor-conf " + std::string(launch_file_name) + " --control-socket " +
-                    std::string(control_socket_inside),
-                "SIGTERM"};
-    if (machine.init_name) return {quoted_word(*machine.init_name)};
-    return {};
+        return std::string(launcher_inside) + " --input-dir " + std::string(launch_directory_inside) +
+               " --input-monitor-conf " + std::string(launch_file_name) + " --control-socket " +
+               std::string(control_socket_inside);
+    return machine.init_name ? quoted_word(*machine.init_name) : std::string();
 }
 
-void add_first_program(std::string& text, Machine const& machine, MachinePaths const& paths) {
-    FirstProgram const program = first_program(machine);
+void add_first_program(std::string& text, Machine const& machine, MachinePaths const& paths, Init const& init) {
+    std::string const program = first_program(machine);
     std::string words;
     if (!paths.network.empty())  // it connects the machine and becomes the program after it
         words = std::string(first_program_inside) + " " + std::string(network_inside);
-    if (!program.words.empty()) words += (words.empty() ? "" : " ") + program.words;
-    if (words.empty()) return add(text, "Boot", "yes");
-    add(text, "Boot", "no");
-    add(text, "Parameters", words);
-    add(text, "KillSignal", program.kill_signal);
+    if (!program.empty()) words += (words.empty() ? "" : " ") + program;
+    add(text, "Boot", words.empty() ? "yes" : "no");
+    if (!words.empty()) add(text, "Parameters", words);
+    add(text, "KillSignal", init.kill_signal);
 }
 
 std::string variable_name(std::string_view key) {
@@ -104,14 +96,14 @@ bool fits(std::string_view value) {
 
 }  // namespace
 
-std::string nspawn_text(Machine const& machine, MachinePaths const& paths) {
+std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init const& init) {
     std::string text = "# Made by vmadm from the properties of the machine, again at each start.\n[Exec]\n";
-    add_first_program(text, machine, paths);
+    add_first_program(text, machine, paths, init);
     std::string const range = ":" + std::to_string(uids_of_machine);
     if (machine.first_uid) add(text, "PrivateUsers", std::to_string(*machine.first_uid) + range);
     add(text, "MachineID", machine.uuid.digits());
     if (machine.hostname) add(text, "Hostname", *machine.hostname);
-    add(text, "NotifyReady", "yes");
+    add(text, "NotifyReady", init.has_container_interface ? "yes" : "no");
     add(text, "LinkJournal", "no");
     add(text, "ResolvConf", "off");
     add(text, "Timezone", "off");

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/machine/init.h"
 #include "host/machine/machine.h"
 
 namespace triton::machine {
@@ -34,7 +35,7 @@ inline constexpr std::int64_t uids_of_machine = 65536;
 
 /// The text of /run/systemd/nspawn/<uuid>.nspawn. It overrides the template unit's command line, so no machine needs a
 /// unit of its own. Source: systemd.nspawn(5).
-std::string nspawn_text(Machine const& machine, MachinePaths const& paths);
+std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init const& init);
 
 /// The text of /run/systemd/nspawn/<uuid>.environment, for systemd-nspawn itself; empty: none. On a host with only
 /// version 2, systemd-nspawn gives version 1 to each tree without a newer systemd (231). Then the launcher has no

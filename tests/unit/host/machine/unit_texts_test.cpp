@@ -23,11 +23,13 @@ Machine limited_machine() {
 }
 
 MachinePaths const paths{"/pool/x/root", "/pool/x/config/launch", "/usr/bin/triton-launch"};
+Init const systemd{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
 
 TEST(Nspawn, AMachineBootsTheInitOfItsImage) {
-    EXPECT_EQ(nspawn_text(limited_machine(), paths),
+    EXPECT_EQ(nspawn_text(limited_machine(), paths, systemd),
               "# Made by vmadm from the properties of the machine, again at each start.\n"
-              "[Exec]\nBoot=yes\nPrivateUsers=1048576:65536\nMachineID=371f18c09f736e8694f6c1cf71188d23\n"
+              "[Exec]\nBoot=yes\nKillSignal=SIGRTMIN+3\nPrivateUsers=1048576:65536\nMachineID="
+              "371f18c09f736e8694f6c1cf71188d23\n"
               "Hostname=web0\nNotifyReady=yes\nLinkJournal=no\nResolvConf=off\nTimezone=off\nLimitMEMLOCK=128M\n"
               "\n[Files]\nPrivateUsersOwnership=auto\nTemporaryFileSystem=/tmp:mode=1777,size=64M\n"
               "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
@@ -38,7 +40,8 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
     made.launch = json::Object{};
     made.alias = "it's \"x\"";
     made.tmpfs = 0;
-    EXPECT_EQ(nspawn_text(made, paths),
+    Init const launcher = init_of(made, "/nonexistent").value();
+    EXPECT_EQ(nspawn_text(made, paths, launcher),
               "# Made by vmadm from the properties of the machine, again at each start.\n"
               "[Exec]\nBoot=no\nParameters=/run/triton/triton-launch --input-dir /run/triton/launch "
               "--input-monitor-conf config.json --control-socket /run/triton-launch/control\nKillSignal=SIGTERM\n"
@@ -63,19 +66,29 @@ TEST(Nspawn, AMachineWithNicsIsConnectedByItsFirstProgram) {
         "BindReadOnly=/run/n/inside.json:/run/triton/network.json\n"
         "\n[Network]\nPrivate=yes\nVirtualEthernet=no\nVirtualEthernetExtra=tm1:eth0\nMACVLAN=eth1\n";
     std::string const first = "[Exec]\nBoot=no\nParameters=/run/triton/triton-machine-init /run/triton/network.json";
-    EXPECT_THAT(nspawn_text(limited_machine(), connected), testing::HasSubstr(first + "\nKillSignal=SIGRTMIN+3\n"));
-    EXPECT_THAT(nspawn_text(limited_machine(), connected), testing::EndsWith(tail));
+    EXPECT_THAT(nspawn_text(limited_machine(), connected, systemd),
+                testing::HasSubstr(first + "\nKillSignal=SIGRTMIN+3\n"));
+    EXPECT_THAT(nspawn_text(limited_machine(), connected, systemd), testing::EndsWith(tail));
     Machine made = limited_machine();
     made.init_name = "/my init";
-    EXPECT_THAT(nspawn_text(made, connected), testing::HasSubstr(first + " '/my init'\nKillSignal=SIGRTMIN+3\n"));
+    EXPECT_THAT(nspawn_text(made, connected, systemd),
+                testing::HasSubstr(first + " '/my init'\nKillSignal=SIGRTMIN+3\n"));
     made.launch = json::Object{};
-    EXPECT_THAT(nspawn_text(made, connected), testing::HasSubstr(first + " /run/triton/triton-launch --input-dir "));
+    EXPECT_THAT(nspawn_text(made, connected, systemd),
+                testing::HasSubstr(first + " /run/triton/triton-launch --input-dir "));
+}
+
+TEST(Nspawn, AnInitThatSaysNothingIsReadyWhenItRuns) {
+    std::string const text = nspawn_text(limited_machine(), paths, init_of_name("busybox"));
+    EXPECT_THAT(text, testing::HasSubstr("KillSignal=SIGUSR2\n"));
+    EXPECT_THAT(text, testing::HasSubstr("NotifyReady=no\n"));
 }
 
 TEST(Nspawn, DirectoriesOfTheHostAreBound) {
     Machine made = limited_machine();
     made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}}, {"lofs", "/rw", "/rw", {}, {}}};
-    EXPECT_THAT(nspawn_text(made, paths), testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\n"));
+    EXPECT_THAT(nspawn_text(made, paths, systemd),
+                testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\n"));
 }
 
 TEST(Environment, HasNicsAndMetadata) {

@@ -1,0 +1,71 @@
+#include "host/machine/init.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <optional>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "lib/files/confined_path.h"
+
+namespace triton::machine {
+
+namespace {
+
+constexpr Init with_container_interface{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
+
+/// Where systemd-nspawn looks for the init of an image, in its order.
+constexpr std::array inits{"/usr/lib/systemd/systemd", "/lib/systemd/systemd", "/sbin/init"};
+
+struct Known {
+    std::string_view name;
+    Init init;
+};
+constexpr std::array known{
+    Known{"systemd", with_container_interface},
+    Known{"triton-launch", with_container_interface},
+    Known{"busybox", {.kill_signal = "SIGUSR2"}},
+};
+
+/// Whether the machine itself has no such file: nothing of that name, or links that lead nowhere.
+bool is_missing(ErrorKind kind) { return kind == ErrorKind::not_found || kind == ErrorKind::refused; }
+
+/// The name of the file that a path leads to inside of a machine; nullopt: to none.
+Result<std::optional<std::string>> name_behind(std::string const& root, std::string const& path) {
+    auto const file = files::open_confined(root, path, O_PATH | O_CLOEXEC);
+    if (!file && is_missing(file.error().kind)) return std::nullopt;
+    if (!file) return std::unexpected(file.error());
+    struct stat status;
+    if (::fstat(file->get(), &status) != 0) return fail(errno, "look at " + path + " inside " + root);
+    if (!S_ISREG(status.st_mode)) return std::nullopt;
+    std::array<char, PATH_MAX> link;
+    ssize_t const size = ::readlink(("/proc/self/fd/" + std::to_string(file->get())).c_str(), link.data(), link.size());
+    if (size < 0) return fail(errno, "look at " + path + " inside " + root);
+    std::string_view const found(link.data(), static_cast<std::size_t>(size));
+    return std::string(found.substr(found.rfind('/') + 1));
+}
+
+}  // namespace
+
+Init init_of_name(std::string_view name) {
+    auto const* const found = std::ranges::find(known, name, &Known::name);
+    return found == known.end() ? Init{} : found->init;
+}
+
+Result<Init> init_of(Machine const& machine, std::string const& root) {
+    if (machine.launch) return Init{.kill_signal = "SIGTERM", .has_container_interface = true};
+    if (machine.init_name) {
+        auto const name = TRY(name_behind(root, *machine.init_name));
+        return name ? init_of_name(*name) : Init{};
+    }
+    for (char const* const path : inits)
+        if (auto const name = TRY(name_behind(root, path))) return init_of_name(*name);
+    return Init{};
+}
+
+}  // namespace triton::machine

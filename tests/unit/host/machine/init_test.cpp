@@ -1,0 +1,89 @@
+#include "host/machine/init.h"
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+namespace triton::machine {
+namespace {
+
+namespace fs = std::filesystem;
+
+class InitTest : public testing::Test {
+protected:
+    void SetUp() override {
+        std::string pattern = testing::TempDir() + "/init.XXXXXX";
+        directory_ = ::mkdtemp(pattern.data());
+        root_ = directory_ / "root";
+        fs::create_directories(root_ / "sbin");
+        fs::create_directories(root_ / "bin");
+    }
+    void TearDown() override { fs::remove_all(directory_); }
+
+    void file(std::string const& path) const {
+        fs::create_directories((root_ / path).parent_path());
+        std::ofstream(root_ / path) << "x";
+    }
+    void link(std::string const& text, std::string const& path) const { fs::create_symlink(text, root_ / path); }
+    [[nodiscard]] Init found(Machine const& machine = {}) const { return init_of(machine, root_.string()).value(); }
+
+    static constexpr Init of_systemd{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
+    static constexpr Init of_busybox{.kill_signal = "SIGUSR2"};
+
+    fs::path directory_;
+    fs::path root_;
+};
+
+TEST_F(InitTest, IsTheOneThatNspawnWouldBoot) {
+    EXPECT_EQ(found(), Init{});
+    file("bin/busybox");
+    link("/bin/busybox", "sbin/init");  // absolute: inside of the machine
+    EXPECT_EQ(found(), of_busybox);
+    file("lib/systemd/systemd");
+    EXPECT_EQ(found(), of_systemd);
+}
+
+TEST_F(InitTest, IsKnownByTheNameBehindItsLinks) {
+    file("usr/bin/triton-launch");
+    link("../usr/bin/triton-launch", "sbin/second");
+    link("second", "sbin/init");
+    EXPECT_EQ(found(), of_systemd);
+    fs::remove(root_ / "sbin/init");
+    file("sbin/init");
+    EXPECT_EQ(found(), Init{});
+    EXPECT_EQ(Init{}.kill_signal, "SIGTERM");
+}
+
+TEST_F(InitTest, OfAMachineThatNamesItIsThatOne) {
+    file("lib/systemd/systemd");
+    file("bin/busybox");
+    Machine machine;
+    machine.init_name = "/bin/busybox";
+    EXPECT_EQ(found(machine), of_busybox);
+    machine.init_name = "/bin/nothing";
+    EXPECT_EQ(found(machine), Init{});
+    machine.launch = json::Object{};
+    EXPECT_TRUE(found(machine).has_container_interface);
+    EXPECT_EQ(found(machine).kill_signal, "SIGTERM");
+}
+
+TEST_F(InitTest, IsNeverOneOfTheHost) {
+    std::ofstream(directory_ / "systemd") << "x";
+    link("../../systemd", "sbin/init");
+    EXPECT_EQ(found(), Init{}) << "the root is where .. ends";
+    fs::remove(root_ / "sbin/init");
+    link("init", "sbin/init");
+    EXPECT_EQ(found(), Init{}) << "it leads to itself";
+    fs::remove(root_ / "sbin/init");
+    ASSERT_EQ(::mkfifo((root_ / "sbin/init").c_str(), 0600), 0);
+    EXPECT_EQ(found(), Init{}) << "it is not waited for";
+    fs::create_directories(root_ / "lib/systemd/systemd");
+    EXPECT_EQ(found(), Init{}) << "it is a directory";
+}
+
+}  // namespace
+}  // namespace triton::machine
