@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -60,14 +61,16 @@ public:
     /// The states of all machines' units that systemd has loaded.
     virtual Result<std::map<Uuid, UnitStatus>> all() = 0;
 
+    /// Called when a change of a unit has begun, and is only waited for.
+    using Begun = std::function<void()>;
     /// Starts it and waits until it is up. Errors: `timeout`; `refused` when the job fails, with the reason.
-    virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Asks PID 1 to shut down and waits; whatever is left after the limit is killed. Succeeds when it is not running.
-    virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Stops it without asking.
     virtual Result<> halt(Uuid const& uuid) = 0;
     /// Asks PID 1 to reboot, and waits until another one is up.
-    virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) = 0;
+    virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Sends a signal to its PID 1. Errors: `refused` when it is not running.
     virtual Result<> kill(Uuid const& uuid, int signal) = 0;
     /// Resets a failed unit, so that it may be started again.

@@ -57,15 +57,23 @@ Init init_of_name(std::string_view name) {
     return found == known.end() ? Init{} : found->init;
 }
 
-Result<Init> init_of(Machine const& machine, std::string const& root) {
+Result<std::optional<Init>> init_of(Machine const& machine, std::string const& root) {
     if (machine.launch) return Init{.kill_signal = "SIGTERM", .has_container_interface = true};
     if (machine.init_name) {
         auto const name = TRY(name_behind(root, *machine.init_name));
-        return name ? init_of_name(*name) : Init{};
+        return name.transform(init_of_name);
     }
     for (char const* const path : inits)
         if (auto const name = TRY(name_behind(root, path))) return init_of_name(*name);
-    return Init{};
+    return std::nullopt;
+}
+
+std::string no_init_text(Machine const& machine) {
+    if (machine.init_name) return "its init_name " + *machine.init_name + " is not a program of its image";
+    std::string tried;
+    for (char const* const path : inits)
+        tried += (tried.empty() ? "" : ", ") + std::string(path);
+    return "its image has no init (tried: " + tried + "): name a program in init_name, or several in launch";
 }
 
 }  // namespace triton::machine

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -24,9 +25,11 @@ struct Init {
 Init init_of_name(std::string_view name);
 
 /// The PID 1 of a machine: the launcher, its `init_name`, or the init of its image. The root directory is the
-/// machine's: what it holds is looked at, not trusted, and matters to this machine alone. A name that leads nowhere is
-/// left to systemd-nspawn, which says so.
+/// machine's: what it holds is looked at, not trusted, and matters to this machine alone. nullopt: it has none.
 /// Errors: those of openat2(2), but for a path that is not there.
-Result<Init> init_of(Machine const& machine, std::string const& root);
+Result<std::optional<Init>> init_of(Machine const& machine, std::string const& root);
+
+/// Why such a machine cannot start: "its image has no init (tried: /sbin/init)", and what to do.
+std::string no_init_text(Machine const& machine);
 
 }  // namespace triton::machine

@@ -1,5 +1,8 @@
 #pragma once
 
+#include <optional>
+#include <utility>
+
 #include "host/machine/store.h"
 #include "host/machine/uuid.h"
 
@@ -17,6 +20,22 @@ public:
 private:
     Store const& store_;
     Uuid uuid_;
+};
+
+/// A machine that this command has to itself, until it only waits for systemd: somebody else may stop the machine then.
+class OwnMachine {
+public:
+    OwnMachine(MachineLock lock, Store const& store, Uuid const& uuid)
+        : held_(std::in_place, std::move(lock), store, uuid) {}
+    void give_back() { held_.reset(); }
+
+private:
+    struct Held {
+        Held(MachineLock own, Store const& store, Uuid const& uuid) : lock(std::move(own)), file(store, uuid) {}
+        MachineLock lock;
+        LockFile file;
+    };
+    std::optional<Held> held_;
 };
 
 /// Removes what is left of commands that were killed before their first mark, or while they wrote a file.

@@ -282,10 +282,10 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
 
 Result<> Machines::derive(Machine const& machine) {
     std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
-    std::string const root = path(machine.uuid) + "/root";
+    std::string const root = root_of(machine.uuid);
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
     TRY(derive_network(machine, paths));
-    std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)));
+    std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
     TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0644));
     std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
     std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
@@ -295,8 +295,11 @@ Result<> Machines::derive(Machine const& machine) {
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
 }
 
-Result<> Machines::start_unit(Uuid const& uuid) {
-    auto started = parts_.units.start(uuid, start_limit);
+Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
+    Uuid const& uuid = machine.uuid;
+    if (::access(root_of(uuid).c_str(), F_OK) == 0 && !TRY(init_of(machine, root_of(uuid))))
+        return fail(ErrorKind::refused, "start VM " + uuid.text(), no_init_text(machine));
+    auto started = parts_.units.start(uuid, start_limit, [&own] { own.give_back(); });
     if (!started && started.error().kind == ErrorKind::timeout)
         started.error().details.push_back("VM " + uuid.text() + " goes on starting: vmadm console " + uuid.text() +
                                           " shows what it does, vmadm stop " + uuid.text() + " ends it");
@@ -691,8 +694,7 @@ Result<> Machines::add(Machine machine, std::string_view command,
     TRY(check_launch(machine));
     TRY(check_network(machine));
     if (!machine.create_only && machine.autoboot.value_or(false)) TRY(check_links(machine));
-    MachineLock const own = TRY(lock(machine.uuid, command));
-    LockFile const lock_file(store_, machine.uuid);
+    OwnMachine own(TRY(lock(machine.uuid, command)), store_, machine.uuid);
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
@@ -705,7 +707,7 @@ Result<> Machines::add(Machine machine, std::string_view command,
     until_saved(operation, shared);
     TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
-    auto started = start_unit(machine.uuid);
+    auto started = start_unit(machine, own);
     if (!started && started.error().kind != ErrorKind::timeout)
         started.error().details.push_back("VM " + machine.uuid.text() + " is complete and stays: vmadm start " +
                                           machine.uuid.text() + " tries again, vmadm delete removes it");
@@ -766,8 +768,7 @@ Result<> Machines::destroy(Uuid const& uuid) {
 
 Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
     (void)TRY(parts_.images.find(image));
-    MachineLock const own = TRY(lock(uuid, "reprovision"));
-    LockFile const lock_file(store_, uuid);
+    OwnMachine own(TRY(lock(uuid, "reprovision")), store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     if (machine.phase != Phase::installed)
         return fail(ErrorKind::refused, "Cannot reprovision VM " + uuid.text() + ": it is not installed");
@@ -778,12 +779,11 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
     TRY(perform_marked(uuid, reprovisioning(machine)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
-    return start_unit(uuid);
+    return start_unit(machine, own);
 }
 
 Result<bool> Machines::start(Uuid const& uuid) {
-    MachineLock const own = TRY(lock(uuid, "start"));
-    LockFile const lock_file(store_, uuid);
+    OwnMachine own(TRY(lock(uuid, "start")), store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     State const state = state_of(machine.phase, status.activity);
@@ -799,13 +799,12 @@ Result<bool> Machines::start(Uuid const& uuid) {
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
     TRY(parts_.units.reset(uuid));
-    TRY(start_unit(uuid));
+    TRY(start_unit(machine, own));
     return true;
 }
 
 Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
-    MachineLock const own = TRY(lock(uuid, "stop"));
-    LockFile const lock_file(store_, uuid);
+    OwnMachine own(TRY(lock(uuid, "stop")), store_, uuid);
     Machine machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     if (machine.autoboot != std::optional(false)) {
@@ -814,13 +813,12 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         if (machine.phase == Phase::installed) TRY(parts_.units.set_autostart(uuid, false));
     }
     if (status.is_down()) return false;
-    TRY(options.force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, options.limit));
+    TRY(options.force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, options.limit, [&own] { own.give_back(); }));
     return true;
 }
 
 Result<> Machines::reboot(Uuid const& uuid, bool force) {
-    MachineLock const own = TRY(lock(uuid, "reboot"));
-    LockFile const lock_file(store_, uuid);
+    OwnMachine own(TRY(lock(uuid, "reboot")), store_, uuid);
     Machine const machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
     State const state = state_of(machine.phase, status.activity);
@@ -831,11 +829,11 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
-    Init const init = TRY(init_of(machine, path(uuid) + "/root"));
-    if (!force && init.has_container_interface) return parts_.units.reboot(uuid, reboot_limit);
-    TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit));
+    bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
+    if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
+    TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {}));
     TRY(parts_.units.reset(uuid));
-    return start_unit(uuid);
+    return start_unit(machine, own);
 }
 
 Result<> Machines::kill(Uuid const& uuid, int signal) {
@@ -871,8 +869,7 @@ Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
 
 Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     storage::SnapshotName const snapshot = TRY(snapshot_name(name));
-    MachineLock const own = TRY(lock(uuid, "rollback-snapshot"));
-    LockFile const lock_file(store_, uuid);
+    OwnMachine own(TRY(lock(uuid, "rollback-snapshot")), store_, uuid);
     (void)TRY(load_installed(uuid));
     auto const snapshots = TRY(parts_.pool.snapshots(tree_of(uuid)));
     if (std::ranges::find(snapshots, snapshot) == snapshots.end())
@@ -883,7 +880,7 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     Machine const machine = TRY(load(uuid));
     TRY(derive(machine));  // config/ has come back with the content
     TRY(parts_.units.reset(uuid));
-    return start_unit(uuid);
+    return start_unit(machine, own);
 }
 
 // --- recovery ---

@@ -9,6 +9,7 @@
 
 #include "host/machine/host.h"
 #include "host/machine/host_facts.h"
+#include "host/machine/lock_file.h"
 #include "host/machine/machine_stream.h"
 #include "host/machine/network_plan.h"
 #include "host/machine/payload.h"
@@ -115,8 +116,8 @@ public:
 
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
-    /// Starts its unit, and waits until the machine has booted.
-    Result<> start_unit(Uuid const& uuid);
+    /// Starts its unit, and waits until the machine has booted. Meanwhile it may be stopped by another command.
+    Result<> start_unit(Machine const& machine, OwnMachine& own);
 
     /// For the boot of the host, when /run is empty: finishes or undoes interrupted operations, and derives for all
     /// installed machines. Returns those that could not be made ready, with the reasons. They will not start; all
@@ -181,6 +182,7 @@ private:
     Result<> forget_config(storage::TreeName const& tree);
     Result<std::int64_t> free_uids();
     [[nodiscard]] std::string path(Uuid const& uuid) const;
+    [[nodiscard]] std::string root_of(Uuid const& uuid) const { return path(uuid) + "/root"; }
     void notice(std::string text) const {
         if (parts_.notice) parts_.notice(std::move(text));
     }

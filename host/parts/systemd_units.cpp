@@ -73,15 +73,15 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
     return all;
 }
 
-Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit) {
+Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
     systemd::Bus& bus = *TRY(this->bus());
     TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
-    return bus.start(machine::unit_of(uuid), limit);
+    return bus.start(machine::unit_of(uuid), limit, begun);
 }
 
-Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit) {
+Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
     systemd::Bus& bus = *TRY(this->bus());
-    auto const stopped = bus.stop(machine::unit_of(uuid), limit);
+    auto const stopped = bus.stop(machine::unit_of(uuid), limit, begun);
     if (!stopped && stopped.error().kind == ErrorKind::timeout) return halt(uuid);
     return stopped;
 }
@@ -91,13 +91,13 @@ Result<> SystemdUnits::halt(Uuid const& uuid) {
     std::string const unit = machine::unit_of(uuid);
     if (activity_of(TRY(bus.service(unit)).active_state) != UnitStatus::Activity::inactive) {
         TRY(bus.kill_unit(unit, SIGKILL));
-        TRY(bus.stop(unit, halt_limit));
+        TRY(bus.stop(unit, halt_limit, {}));
     }
     return bus.reset_failed(unit);
 }
 
-Result<> SystemdUnits::reboot(Uuid const& uuid, std::chrono::seconds limit) {
-    return TRY(bus())->reboot(uuid.text(), machine::unit_of(uuid), limit);
+Result<> SystemdUnits::reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
+    return TRY(bus())->reboot(uuid.text(), machine::unit_of(uuid), limit, begun);
 }
 
 Result<> SystemdUnits::kill(Uuid const& uuid, int signal) { return TRY(bus())->kill_leader(uuid.text(), signal); }

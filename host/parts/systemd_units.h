@@ -21,10 +21,10 @@ public:
 
     Result<machine::UnitStatus> status(Uuid const& uuid) override;
     Result<std::map<Uuid, machine::UnitStatus>> all() override;
-    Result<> start(Uuid const& uuid, std::chrono::seconds limit) override;
-    Result<> stop(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
+    Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
     Result<> halt(Uuid const& uuid) override;
-    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit) override;
+    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
     Result<> kill(Uuid const& uuid, int signal) override;
     Result<> reset(Uuid const& uuid) override;
     Result<> set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;

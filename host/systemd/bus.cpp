@@ -231,9 +231,11 @@ Result<bool> Bus::wait_until(TimePoint deadline, std::function<bool()> const& is
     }
 }
 
-Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit) {
+Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
+                      std::function<void()> const& begun) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
-    std::string const what = (std::strcmp(method, "StartUnit") == 0 ? "start " : "stop ") + unit;
+    bool const is_start = std::strcmp(method, "StartUnit") == 0;
+    std::string const what = (is_start ? "start " : "stop ") + unit;
     TRY(state_->subscribe());
     JobEnd end;
     sd_bus_slot* slot = nullptr;
@@ -247,11 +249,15 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
     if (sd_bus_message_read(reply.get(), "o", &job) < 0)
         return fail(ErrorKind::corrupt, what, "systemd's answer is not understood");
     end.job = job;
+    if (begun) begun();
     for (auto const& [ended, result] : end.ended)
         if (ended == end.job) end.result = result;
     if (!TRY(wait_until(deadline, [&end] { return !end.result.empty(); })))
         return fail(ErrorKind::timeout, what, "it takes longer than " + std::to_string(limit.count() / 1000) + " s");
     if (end.result == "done") return {};
+    if (end.result == "canceled")
+        return fail(ErrorKind::refused, what,
+                    is_start ? "it was told to stop meanwhile" : "it was told to start meanwhile");
     auto const facts = service(unit);
     std::string const why = facts && facts->result != "success" ? " (" + facts->result + ")" : "";
     Error error = fail(ErrorKind::refused, what, "its job ended as \"" + end.result + "\"" + why).error();
@@ -259,11 +265,11 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
     return std::unexpected(std::move(error));
 }
 
-Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit) {
-    return run_job("StartUnit", unit, limit);
+Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
+    return run_job("StartUnit", unit, limit, begun);
 }
-Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit) {
-    return run_job("StopUnit", unit, limit);
+Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
+    return run_job("StopUnit", unit, limit, begun);
 }
 
 Result<> Bus::kill_unit(std::string const& unit, int signal) {
@@ -343,7 +349,8 @@ Result<> Bus::wait_until_forgotten(std::string const& machine, std::chrono::mill
     return {};
 }
 
-Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit) {
+Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit,
+                     std::function<void()> const& begun) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
     TRY(state_->subscribe());
     // Each of these signals is a reason to look again.
@@ -359,6 +366,7 @@ Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::c
     if (result < 0) return fail(-result, "reboot " + machine);
     std::int64_t const before = TRY(leader(machine));
     TRY(kill_leader(machine, SIGINT));
+    if (begun) begun();
     bool const is_up = TRY(wait_until(
         deadline,
         [&] {

@@ -57,9 +57,9 @@ public:
     Result<std::string> control_group(std::string const& unit);
 
     /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, while the job runs on; `refused` if
-    /// it does not end well: "its job has failed (exit-code)".
-    Result<> start(std::string const& unit, std::chrono::milliseconds limit);
-    Result<> stop(std::string const& unit, std::chrono::milliseconds limit);
+    /// it does not end well: "its job has failed (exit-code)". `begun` is called when systemd has the job.
+    Result<> start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun);
+    Result<> stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun);
     /// Sends a signal to all processes of a unit. Succeeds when there are none.
     Result<> kill_unit(std::string const& unit, int signal);
     /// Makes a failed unit look as if it had never been started.
@@ -78,14 +78,16 @@ public:
     /// Waits until machined has forgotten a machine that has ended: before that its name cannot be registered again,
     /// and a start fails. It is not an error when this takes longer: the start will report that.
     Result<> wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit);
-    /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. Errors:
-    /// `timeout`.
-    Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit);
+    /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. `begun` is called
+    /// when it has been asked. Errors: `timeout`.
+    Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit,
+                    std::function<void()> const& begun);
 
 private:
     struct State;
     explicit Bus(std::unique_ptr<State> state);
-    Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit);
+    Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
+                     std::function<void()> const& begun);
     Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
 
     std::unique_ptr<State> state_;

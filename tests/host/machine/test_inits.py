@@ -5,7 +5,7 @@ import time
 
 import pytest
 from conftest import install
-from machine_place import new_uuid, payload
+from machine_place import UNIT, new_uuid, payload
 
 BUSYBOX = "/usr/bin/busybox"
 FILL = "mkdir -p $1/usr/bin $1/etc $1/tmp $1/proc $1/sys $1/dev $1/run $1/var $1/sbin $1/usr/lib; echo ID=test >$1/usr/lib/os-release; cp /mnt/usr/bin/busybox $1/usr/bin/; ln -s usr/bin $1/bin; "
@@ -35,3 +35,46 @@ def test_an_init_that_tells_nobody_that_it_is_ready(host, vmadm, number, fill):
     assert vmadm.says("reboot", uuid) == (0, f"Successfully completed reboot for VM {uuid}\n")
     assert vmadm.says("stop", uuid) == (0, f"Successfully completed stop for VM {uuid}\n")
     assert time.monotonic() - begin < LATER, "it was waited for, or killed"
+
+
+def never_ready() -> dict:
+    """Its program is ready when it says so on a descriptor, which it never does."""
+    return {"programs": {"main": {"command": [BUSYBOX, "sleep", "99999"], "readiness": {"type": "fd", "fd": 3}}}}
+
+
+def until_launched(vmadm, uuid: str) -> dict:
+    """The machine, when its launcher has begun to start the programs."""
+    deadline = time.monotonic() + LATER
+    while True:
+        machine = json.loads(vmadm.ok("get", uuid))
+        if machine.get("launch_status", {}).get("programs"):
+            return machine
+        assert time.monotonic() < deadline, machine
+
+
+def test_a_machine_that_goes_on_starting_can_be_stopped(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False, launch=never_ready()))
+    assert host.run("systemctl", "show", "-P", "TimeoutStartUSec", UNIT.format(uuid)).stdout == "infinity\n"
+    starting = host.popen("sh", "-c", f"exec vmadm start {uuid} 2>&1")
+    assert until_launched(vmadm, uuid)["state"] == "starting"
+    begin = time.monotonic()
+    assert vmadm.says("stop", uuid) == (0, f"Successfully completed stop for VM {uuid}\n")
+    assert time.monotonic() - begin < LATER / 2, "it has waited for the other command"
+    text, _ = starting.communicate(timeout=LATER)
+    assert (starting.returncode, text.splitlines()[0]) == (1, f"cannot start {UNIT.format(uuid)}: it was told to stop meanwhile")
+    assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"
+
+
+def test_an_image_without_an_init_is_named_as_such(host, vmadm):
+    image = "5e6a4c11-0c2f-4a44-8c1f-000000000013"
+    install(host, image, "noinit", FILL)
+    uuid = new_uuid()
+    stays = f"  VM {uuid} is complete and stays: vmadm start {uuid} tries again, vmadm delete removes it\n"
+    tried = "/usr/lib/systemd/systemd, /lib/systemd/systemd, /sbin/init"
+    none = f"its image has no init (tried: {tried}): name a program in init_name, or several in launch"
+    assert vmadm.says("create", payload=payload(image, uuid=uuid)) == (1, f"cannot start VM {uuid}: {none}\n{stays}")
+    vmadm.ok("update", uuid, "init_name=/usr/bin/nothing")
+    code, text = vmadm.says("start", uuid)
+    assert (code, text) == (1, f"cannot start VM {uuid}: its init_name /usr/bin/nothing is not a program of its image\n")
+    assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"

@@ -54,10 +54,18 @@ public:
         if (is_gone) return fail(ErrorKind::unavailable, "systemd is not there");
         return std::map<Uuid, UnitStatus>();
     }
-    Result<> start(Uuid const& uuid, std::chrono::seconds) override { return set("running", uuid, true); }
-    Result<> stop(Uuid const& uuid, std::chrono::seconds) override { return set("running", uuid, false); }
+    Result<> start(Uuid const& uuid, std::chrono::seconds, Begun const& begun) override {
+        auto done = set("running", uuid, true);
+        if (begun) begun();
+        return done;
+    }
+    Result<> stop(Uuid const& uuid, std::chrono::seconds, Begun const& begun) override {
+        auto done = set("running", uuid, false);
+        if (begun) begun();
+        return done;
+    }
     Result<> halt(Uuid const& uuid) override { return set("running", uuid, false); }
-    Result<> reboot(Uuid const&, std::chrono::seconds) override { return {}; }
+    Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
     Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
@@ -138,7 +146,10 @@ public:
         auto const image = *storage::TreeName::parse("layers/a");
         if (!*pool_->exists(image)) {
             EXPECT_TRUE(pool_->make(image));
-            fs::create_directories(fs::path(pool_->path(image)) / "root/usr");
+            fs::path const content = fs::path(pool_->path(image)) / "root";
+            fs::create_directories(content / "usr");
+            fs::create_directories(content / "sbin");
+            std::ofstream(content / "sbin/init") << "x";
             EXPECT_TRUE(pool_->snapshot(image, *storage::SnapshotName::parse("final")));
         }
         HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = [] {

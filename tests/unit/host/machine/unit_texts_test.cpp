@@ -40,7 +40,7 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
     made.launch = json::Object{};
     made.alias = "it's \"x\"";
     made.tmpfs = 0;
-    Init const launcher = init_of(made, "/nonexistent").value();
+    Init const launcher = init_of(made, "/nonexistent").value().value();
     EXPECT_EQ(nspawn_text(made, paths, launcher),
               "# Made by vmadm from the properties of the machine, again at each start.\n"
               "[Exec]\nBoot=no\nParameters=/run/triton/triton-launch --input-dir /run/triton/launch "
