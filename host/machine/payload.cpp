@@ -171,12 +171,14 @@ void clamp(std::string_view name, std::optional<std::int64_t>& value, std::int64
     value = clamped;
 }
 
-/// Makes the sizes of memory fit each other.
+/// Makes the sizes of memory fit each other, and tells what another property makes useless.
 void couple(Machine& machine, std::vector<std::string>& notices) {
     std::int64_t const memory = machine.max_physical_memory.value_or(256);
     clamp("max_swap", machine.max_swap, std::max(memory, least_swap), INT64_MAX, notices);
     clamp("max_locked_memory", machine.max_locked_memory, 0, memory, notices);
     clamp("tmpfs", machine.tmpfs, 0, memory, notices);
+    if (machine.launch && machine.init_name)
+        notices.push_back("init_name: it is stored, but not used: the PID 1 of a VM with launch is triton-launch");
 }
 
 void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reader) {

@@ -1,11 +1,16 @@
 #include "host/parts/systemd_units.h"
 
+#include <algorithm>
+#include <array>
+#include <climits>
 #include <csignal>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
+#include <unistd.h>
 
 namespace triton::parts {
 
@@ -15,6 +20,7 @@ using machine::UnitStatus;
 
 constexpr std::chrono::seconds halt_limit{30};
 constexpr std::chrono::seconds forget_limit{10};
+constexpr std::chrono::seconds execute_limit{5};
 
 UnitStatus::Activity activity_of(std::string_view state) {
     if (state == "active" || state == "reloading" || state == "maintenance") return UnitStatus::Activity::active;
@@ -22,6 +28,24 @@ UnitStatus::Activity activity_of(std::string_view state) {
     if (state == "deactivating") return UnitStatus::Activity::deactivating;
     if (state == "failed") return UnitStatus::Activity::failed;
     return UnitStatus::Activity::inactive;
+}
+
+/// Waits until a machine's PID 1 is a program of its own. systemd-nspawn calls a machine started before that, unless
+/// PID 1 itself tells. Returns whether it came to that.
+bool executes(std::int64_t leader) {
+    static constexpr std::array<std::string_view, 2> before{"systemd-nspawn", "triton-machine-init"};
+    if (leader <= 0) return false;
+    std::string const link = "/proc/" + std::to_string(leader) + "/exe";
+    auto const deadline = std::chrono::steady_clock::now() + execute_limit;
+    for (;;) {
+        std::array<char, PATH_MAX> text;
+        ssize_t const size = ::readlink(link.c_str(), text.data(), text.size());
+        if (size < 0) return false;
+        std::string_view const path(text.data(), static_cast<std::size_t>(size));
+        bool const is_own = std::ranges::find(before, path.substr(path.rfind('/') + 1)) == before.end();
+        if (is_own || std::chrono::steady_clock::now() > deadline) return true;
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // nothing tells of an execve
+    }
 }
 
 }  // namespace
@@ -76,7 +100,12 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
 Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
     systemd::Bus& bus = *TRY(this->bus());
     TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
-    return bus.start(machine::unit_of(uuid), limit, begun);
+    std::string const unit = machine::unit_of(uuid);
+    TRY(bus.start(unit, limit, begun));
+    if (executes(TRY(bus.leader(uuid.text())))) return {};
+    Error error = fail(ErrorKind::refused, "start " + unit, "it ended before its PID 1 was executed").error();
+    error.details.push_back("the reason is in: journalctl -u " + unit);
+    return std::unexpected(std::move(error));
 }
 
 Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {

@@ -130,7 +130,11 @@ constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/loca
     ::syscall(SYS_close_range, 3U, ~0U, 0U);  // descriptors that a shell has lent us are not for the machine
     for (std::vector<char*> const& arguments : entry.programs) {
         ::execvpe(arguments.front(), arguments.data(), const_cast<char* const*>(environment.data()));
-        if (errno != ENOENT) ::_exit(126);
+        int const err = errno;
+        bool const is_last = &arguments == &entry.programs.back();
+        if (err == ENOENT && !is_last) continue;
+        ::dprintf(STDERR_FILENO, "vmadm: cannot execute %s: %s\n", arguments.front(), errno_text(err).c_str());
+        ::_exit(err == ENOENT ? 127 : 126);
     }
     ::_exit(127);
 }

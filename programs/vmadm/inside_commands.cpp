@@ -49,6 +49,8 @@ Outcome exit_with(int code) {
 
 Outcome run_exec(Options const& options) {
     if (options.words.empty()) return usage("Invalid or missing UUID for exec");
+    if (options.words.front().starts_with('-'))
+        return usage("exec has no option " + options.words.front() + ": it takes a terminal if it is run in one");
     auto const host = TRY_RUN(Host::open(options));
     Running const running = TRY_RUN(find_running(*host, options.words.front()));
     std::vector<std::string> words(options.words.begin() + 1, options.words.end());
@@ -70,7 +72,7 @@ Outcome run_console(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "console"));
     Machine const machine = TRY_RUN(host->machines().get(uuid));
-    if (machine.state != machine::State::running || !machine.pid)
+    if (!machine.pid)  // one that is still starting has a console, too
         return failed(ErrorKind::refused, "cannot connect to the console of VM " + uuid.text() + ": its state is \"" +
                                               std::string(name_of(machine.state)) + "\", not \"running\"");
     if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDOUT_FILENO) != 1)

@@ -78,3 +78,14 @@ def test_an_image_without_an_init_is_named_as_such(host, vmadm):
     code, text = vmadm.says("start", uuid)
     assert (code, text) == (1, f"cannot start VM {uuid}: its init_name /usr/bin/nothing is not a program of its image\n")
     assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"
+
+
+def test_a_machine_that_does_not_start_stays(host, vmadm):
+    image = "5e6a4c11-0c2f-4a44-8c1f-000000000014"
+    install(host, image, "broken", FILL + "echo no program >$1/sbin/init")
+    uuid = new_uuid()
+    code, text = vmadm.says("create", payload=payload(image, uuid=uuid))
+    assert code == 1 and text.startswith(f'cannot start {UNIT.format(uuid)}: it ended before its PID 1 was executed\n')
+    assert text.endswith(f"  VM {uuid} is complete and stays: vmadm start {uuid} tries again, vmadm delete removes it\n")
+    vmadm.ok("stop", uuid)  # waits for its end
+    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"

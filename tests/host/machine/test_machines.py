@@ -143,14 +143,6 @@ def test_reprovision_keeps_all_but_the_content(host, vmadm, tiny, debian):
     assert vmadm.says("reprovision", "again", payload=json.dumps({"dataset_uuid": debian})) == (0, f"Successfully reprovisioned VM {uuid}\n")
 
 
-def test_a_machine_that_does_not_start_stays(vmadm, tiny):
-    uuid = new_uuid()
-    code, text = vmadm.says("create", payload=payload(tiny, uuid=uuid))  # the image has no init, and nothing to launch
-    assert code == 1 and text.startswith(f"cannot start {UNIT.format(uuid)}: ")
-    assert text.endswith(f"  VM {uuid} is complete and stays: vmadm start {uuid} tries again, vmadm delete removes it\n")
-    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
-
-
 def test_a_machine_made_in_two_halves(vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, create_only=True))
@@ -294,7 +286,9 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     assert int(status[3]) > 0, "the session is one of the machine, and not one outside"
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "kill -9 $$").returncode == 128 + 9
-    assert vmadm("exec", "exec", "/nowhere").returncode == 127
+    assert vmadm.says("exec", "exec", "/nowhere") == (127, "vmadm: cannot execute /nowhere: No such file or directory\n")
+    assert vmadm.says("exec", "exec", "/usr") == (126, "vmadm: cannot execute /usr: Permission denied\n")
+    assert vmadm.says("exec", "-it", "exec", BUSYBOX) == (2, "exec has no option -it: it takes a terminal if it is run in one\n")
     assert vmadm.says("exec", "exec") == (2, "Missing command for exec\n")
     same = [BUSYBOX, "sh", "-c", "for p in self 1; do cat /proc/$p/cgroup; grep CapBnd /proc/$p/status; for n in /proc/$p/ns/*; do readlink $n; done; done"]
     lines = vmadm.ok("exec", "exec", *same).splitlines()

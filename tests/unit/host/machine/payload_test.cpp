@@ -145,6 +145,10 @@ TEST(Creation, WhatIsAskedForInVainIsTold) {
     auto const off = creation(R"("firewall_enabled":false,"limit_priv":[],"nowait":"false","delegate_dataset":null)");
     ASSERT_TRUE(off);
     EXPECT_THAT(off->notices, IsEmpty());
+    auto const both = creation(R"("init_name":"/sbin/x","launch":{"programs":{}})");
+    ASSERT_TRUE(both);
+    EXPECT_THAT(both->notices,
+                ElementsAre("init_name: it is stored, but not used: the PID 1 of a VM with launch is triton-launch"));
 }
 
 TEST(Creation, WhatWouldLeaveItsPlaceIsRefused) {
