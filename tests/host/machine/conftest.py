@@ -72,7 +72,7 @@ class Vmadm:
         self.host = host
 
     def __call__(self, *words: str, payload: str | None = None) -> subprocess.CompletedProcess:
-        return self.host.run("vmadm", *words, input=payload)
+        return self.host.run("vmadm", *words, input=payload, timeout=400)  # a start is waited for 5 minutes
 
     def ok(self, *words: str, payload: str | None = None) -> str:
         done = self(*words, payload=payload)

@@ -5,11 +5,12 @@ import time
 
 import pytest
 from conftest import install
+from harness.slowness import FACTOR
 from machine_place import UNIT, new_uuid, payload
 
 BUSYBOX = "/usr/bin/busybox"
 FILL = "mkdir -p $1/usr/bin $1/etc $1/tmp $1/proc $1/sys $1/dev $1/run $1/var $1/sbin $1/usr/lib; echo ID=test >$1/usr/lib/os-release; cp /mnt/usr/bin/busybox $1/usr/bin/; ln -s usr/bin $1/bin; "
-LATER = 60  # seconds, of a command that has not done what it should
+LATER = 60 * FACTOR  # seconds, of a command that has not done what it should
 
 
 def script(text: str) -> str:
