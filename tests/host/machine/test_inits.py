@@ -62,8 +62,7 @@ def test_a_machine_that_goes_on_starting_can_be_stopped(host, vmadm, tiny):
     begin = time.monotonic()
     assert vmadm.says("stop", uuid) == (0, f"Successfully completed stop for VM {uuid}\n")
     assert time.monotonic() - begin < LATER / 2, "it has waited for the other command"
-    text, _ = starting.communicate(timeout=LATER)
-    assert (starting.returncode, text.splitlines()[0]) == (1, f"cannot start {UNIT.format(uuid)}: it was told to stop meanwhile")
+    assert (starting.wait(timeout=LATER), starting.stdout.readline()) == (1, f"cannot start {UNIT.format(uuid)}: it was told to stop meanwhile\n")
     assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"
 
 

@@ -98,6 +98,13 @@ def test_the_launcher_is_pid_1_and_loads_what_update_gives(host, vmadm, tiny):
     vmadm.ok("update", "feed", payload=json.dumps({"launch": two}))
     assert json.loads(host.run("cat", f"/proc/{leader}/root/run/triton/launch/config.json", check=True).stdout) == two
 
+    missing = {"programs": {"main": {"command": ["/nowhere"]}}}  # which the host cannot see
+    for _ in range(2):  # the second time its reasons are the old ones
+        code, text = vmadm.says("update", "feed", payload=json.dumps({"launch": missing}))
+        assert (code, text) == (0, f"note: launch: the launcher keeps the one that it has: programs.main.command[0]: cannot execute /nowhere: No such file or directory\nSuccessfully updated VM {uuid}\n")
+        missing["programs"]["main"]["stopTimeout"] = "7s"
+    assert vmadm.says("update", "feed", payload=json.dumps({"launch": two})) == (0, f"Successfully updated VM {uuid}\n")
+
     bad = {"programs": {"main": {"comand": []}}}
     code, text = vmadm.says("update", "feed", payload=json.dumps({"launch": bad}))
     assert code == 1 and text.startswith("triton-launch refuses the launch configuration\n") and "comand" in text
