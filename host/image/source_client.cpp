@@ -228,8 +228,10 @@ Result<std::vector<Source>> asked_sources(Workshop& shop, std::string_view only)
         if (!shop.configuration.sources.empty()) return shop.configuration.sources;
         return fail(ErrorKind::not_found, "there is no image source; imgadm sources -a URL adds one");
     }
+    // A configured source keeps its signature policy and its keys, however its URL is typed.
+    std::string const url = canonical_url(only);
     for (Source const& source : shop.configuration.sources) {
-        if (source.url == only) return std::vector<Source>{source};
+        if (source.url == url) return std::vector<Source>{source};
     }
     SourceType const type = only.starts_with('/') ? SourceType::directory : SourceType::imgapi;
     return std::vector<Source>{TRY(make_source(type, only, false))};
@@ -398,7 +400,7 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
     if (image.manifest.files.size() != 1) return fail(ErrorKind::unsupported, "its image has no file of its own");
     ImageFile const& file = image.manifest.files.front();
     for (Source const& source : shop.configuration.sources) {
-        if (source.url == image.source) return fetch_file(shop, source, image.manifest, file, lease);
+        if (source.url == canonical_url(image.source)) return fetch_file(shop, source, image.manifest, file, lease);
     }
     if (!image.source.starts_with('/')) return fail(ErrorKind::not_found, image.source + " is no longer a source");
     UniqueFd const local(::open(image.source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));

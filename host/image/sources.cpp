@@ -116,7 +116,7 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
 void check_source(Source const& source, json::Present<Source, Reading> const& present, json::Where const& at,
                   Reading& reading) {
     if (present.has("url") && !present.is_faulty("url")) {
-        if (auto const good = check_url(source.type, source.url, source.is_insecure); !good)
+        if (auto const good = check_url(source.type, canonical_url(source.url), source.is_insecure); !good)
             reading.problems.add(at, good.error().text());
     }
     if (source.signature != SignaturePolicy::none && source.keys.empty())
@@ -151,12 +151,6 @@ void write_source(json::Writer& out, Source const& source) {
     out.close('}');
 }
 
-std::string without_slash(std::string_view url) {
-    while (url.size() > 1 && url.ends_with('/'))
-        url.remove_suffix(1);
-    return std::string(url);
-}
-
 }  // namespace
 
 std::string_view name_of(SourceType type) { return type_names[static_cast<std::size_t>(type)]; }
@@ -180,7 +174,7 @@ Result<ReadConfiguration> read_configuration(std::string_view text, std::string_
                                      .details = texts(std::move(reading.problems))});
     }
     for (Source& source : configuration->sources)
-        source.url = without_slash(source.url);
+        source.url = canonical_url(source.url);
     return ReadConfiguration{*std::move(configuration), texts(std::move(reading.warnings))};
 }
 
@@ -202,7 +196,7 @@ std::string source_json(Source const& source) {
 }
 
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure) {
-    std::string text = without_slash(url);
+    std::string text = canonical_url(url);
     TRY(check_url(type, text, is_insecure));
     return Source{.type = type, .url = std::move(text), .is_insecure = is_insecure};
 }
@@ -211,6 +205,20 @@ std::string_view host_of(std::string_view url) {
     std::size_t const scheme = url.find("://");
     std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
     return rest.substr(0, rest.find('/'));
+}
+
+std::string canonical_url(std::string_view url) {
+    while (url.size() > 1 && url.ends_with('/'))
+        url.remove_suffix(1);
+    std::string text(url);
+    std::size_t const scheme = text.find("://");
+    if (text.starts_with('/') || scheme == std::string::npos) return text;
+    std::size_t const end = std::min(text.find_first_of("/?#", scheme + 3), text.size());
+    std::transform(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), text.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::string_view const port = text.starts_with("https:") ? ":443" : text.starts_with("http:") ? ":80" : "";
+    if (!port.empty() && host_of(text).ends_with(port)) text.erase(end - port.size(), port.size());
+    return text;
 }
 
 Result<SourceType> parse_source_type(std::string_view name) {

@@ -102,12 +102,11 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
 Outcome remove_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
     std::vector<std::string> done;  // told once it is
     auto const remove = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
-        for (std::string_view url : command.removed) {
-            while (url.size() > 1 && url.ends_with('/'))
-                url.remove_suffix(1);
+        for (std::string const& given : command.removed) {
+            std::string const url = image::canonical_url(given);
             auto const found = std::ranges::find(sources, url, &image::Source::url);
             if (found == sources.end()) {
-                done.push_back("Do not have \"" + std::string(url) + "\" as a source, no change");
+                done.push_back("Do not have \"" + url + "\" as a source, no change");
                 continue;
             }
             done.push_back("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +

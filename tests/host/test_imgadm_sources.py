@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from fault_server import FaultServer
 from image_place import (IMGADM, Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
                          tarball)
 
@@ -192,6 +193,29 @@ def test_a_source_that_must_be_signed(area, host, index):
         host.run("import", UUID)
         assert host.uuids() == [UUID]
         host.run("delete", UUID)
+
+
+def test_a_policy_holds_however_its_source_is_typed(area, host, index):
+    port = index.url.rsplit(":", 1)[1]
+    minisign("-G", "-W", "-p", area / "key.pub", "-s", area / "key.sec")
+    policy = ("--signature", "required", "--key", area / "key.pub")
+    host.run("sources", "-f", "-a", f"http://localhost:{port}", "-t", "directory", *policy)
+    for spelling in (f"http://localhost:{port}/", f"HTTP://LocalHost:{port}", f"http://localhost:{port}//"):
+        assert host.run("avail", "-H", "-o", "source", "-S", spelling).stdout == f"http://localhost:{port}\n"
+        said = host.run("import", UUID, "-S", spelling, code=1).stderr
+        assert f"(NotAuthorized): source http://localhost:{port} must be signed" in said
+        assert host.run("sources", "-a", spelling).stdout.startswith("Already have")
+    assert host.run("sources", "-d", f"HTTP://localhost:{port}/").stdout.startswith('Deleted "directory"')
+
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"})])
+    with FaultServer() as server:
+        manifest = layout.blob(layout.descriptor("1")["digest"]).read_bytes()
+        server.file("/v2/app/manifests/1", manifest)
+        host.run("sources", "-f", "-a", server.url("", "LOCALHOST"), "-t", "registry", *policy)
+        for name in ("localhost", "LOCALHOST", "LocalHost"):
+            said = host.run("import", f"{name}:{server.port}/app:1", code=1).stderr
+            assert f"(NotAuthorized): source http://localhost:{server.port} must be signed" in said
 
 
 @pytest.fixture
