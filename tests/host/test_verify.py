@@ -33,7 +33,7 @@ def pipe(tmp_path):
             except BrokenPipeError:
                 pass  # more than was asked for is not read
 
-        threads.append(threading.Thread(target=write))
+        threads.append(threading.Thread(target=write, daemon=True))
         threads[-1].start()
         return path
 
