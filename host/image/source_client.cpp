@@ -38,24 +38,6 @@ constexpr std::size_t most_images = 100'000;  // of one source: its operator con
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 
-Result<content::Access> access_of(Source const& source) {
-    content::Access access;
-    std::string const host(host_of(source.url));
-    if (!source.authfile.empty()) {
-        if (auto credential = TRY(credential_of(source.authfile, host, host)))
-            access.credentials.push_back(*std::move(credential));
-    }
-    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
-    return access;
-}
-
-std::vector<std::string> urls_of(Source const& source, std::string const& path) {
-    std::vector<std::string> urls{source.url + path};
-    for (std::string const& mirror : source.mirrors)
-        urls.push_back(mirror + path);
-    return urls;
-}
-
 Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string const& path, role::DocumentKind kind,
                                std::uint64_t most_bytes) {
     content::Fetcher fetcher(shop.store, {});
@@ -353,6 +335,24 @@ Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions co
 }
 
 }  // namespace
+
+Result<content::Access> access_of(Source const& source) {
+    content::Access access;
+    std::string const host(host_of(source.url));
+    if (!source.authfile.empty()) {
+        if (auto credential = TRY(credential_of(source.authfile, host, host)))
+            access.credentials.push_back(*std::move(credential));
+    }
+    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
+    return access;
+}
+
+std::vector<std::string> urls_of(Source const& source, std::string const& path) {
+    std::vector<std::string> urls{source.url + path};
+    for (std::string const& mirror : source.mirrors)
+        urls.push_back(mirror + path);
+    return urls;
+}
 
 Result<std::vector<AvailableImage>> available_images(Workshop& shop, std::string_view only) {
     std::vector<AvailableImage> images;

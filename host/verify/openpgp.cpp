@@ -118,7 +118,9 @@ Result<std::string> without_armor(std::string_view certificates) {
     static constexpr std::string_view begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     static constexpr std::string_view end = "-----END PGP PUBLIC KEY BLOCK-----";
     if (certificates.find(begin) == certificates.npos) return std::string(certificates);
-    std::string binary;
+    // Packets may come before the armor: their first bit is set, and that of a comment is not.
+    bool const has_packets = static_cast<unsigned char>(certificates.front()) >= 0x80;
+    std::string binary(certificates.substr(0, has_packets ? certificates.find(begin) : 0));
     for (std::size_t at = certificates.find(begin); at != certificates.npos; at = certificates.find(begin)) {
         certificates.remove_prefix(at + begin.size());
         std::size_t const stop = certificates.find(end);

@@ -26,7 +26,8 @@ Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd
 /// Source: GnuPG, doc/DETAILS, "VALIDSIG"
 Result<std::string> read_status(std::string_view status);
 
-/// Converts certificates to binary, as gpgv wants them. Errors: `invalid` for broken armor.
+/// Converts certificates to binary, as gpgv wants them: any number in armor, and binary ones before them. Errors:
+/// `invalid` for broken armor.
 Result<std::string> without_armor(std::string_view certificates);
 
 }  // namespace triton::verify

@@ -252,6 +252,68 @@ def test_a_source_that_is_signed_with_openpgp(area, host, index, openpgp, form):
     assert host.uuids() == [UUID]
 
 
+def signed_sums(area, name="SHA256SUMS"):
+    """SHA256SUMS of the images' only archive, and two keys of minisign, one of which has signed it."""
+    images = area / "images"
+    (archive,) = images.glob("*.tar")
+    (images / name).write_text(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    minisign("-G", "-W", "-p", area / "key.pub", "-s", area / "key.sec")
+    minisign("-S", "-W", "-s", area / "key.sec", "-m", images / name)
+    return images / name
+
+
+def test_the_signatures_of_a_private_source(area, host, index):
+    """They are asked for with the same credentials, and the mirrors have them too."""
+    signed_sums(area)
+    private = Files(area / "images", "Basic " + base64.b64encode(b"u:p").decode())
+    auth = area / "auth.json"
+    auth.write_text(json.dumps({"auths": {private.url.split("//")[1]: {"auth": base64.b64encode(b"u:p").decode()}}}))
+    auth.chmod(0o600)
+    words = ("-t", "directory", "--signature", "required", "--key", area / "key.pub")
+    host.run("sources", "-a", private.url, *words, "--authfile", auth)
+    host.run("import", UUID)
+    host.run("delete", UUID)
+    private.close()
+    host.run("sources", "-d", private.url)
+    host.run("sources", "-f", "-a", private.url, *words, "--mirror", index.url)
+    host.run("import", UUID)
+
+
+def test_the_signature_that_the_keys_are_for_is_checked(area, host, index, openpgp):
+    sums = signed_sums(area)
+    openpgp("--output", f"{sums}.gpg", "--detach-sign", sums)
+
+    def trust(*names):
+        host.run("sources", "-d", index.url)
+        keys = [word for name in names for word in ("--key", area / name)]
+        host.run("sources", "-a", index.url, "-t", "directory", "--signature", "required", *keys)
+
+    openpgp("--quick-generate-key", "others@example.org", "ed25519", "sign", "never")
+    openpgp("--armor", "--output", area / "others.asc", "--export", "others@example.org")
+    openpgp("--output", area / "others.gpg", "--export", "others@example.org")
+    for names in (["key.pub"], ["keys.gpg"], ["others.asc", "keys.gpg"], ["others.gpg", "keys.asc"], ["keys.gpg", "others.asc"]):
+        trust(*names)
+        host.run("import", UUID)
+        host.run("delete", UUID)
+    trust("others.gpg", "others.asc")
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr
+    Path(f"{sums}.gpg").unlink()
+    trust("keys.gpg")  # nothing that is there can be checked
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr
+
+
+def test_files_of_signatures_that_are_wrong_are_named(area, host, index):
+    sums = signed_sums(area)
+    images = area / "images"
+    host.run("sources", "-a", images, "-t", "directory", "--signature", "if-present", "--key", area / "key.pub")
+    Path(f"{sums}.minisig").write_bytes(b"x" * (10 << 20))
+    assert f"{sums}.minisig: size is more than 65536 bytes" in host.run("import", UUID, code=1).stderr
+    sums.unlink()
+    sums.mkdir()
+    assert f"{sums}: what is imported is not a regular file" in host.run("import", UUID, code=1).stderr
+    assert host.images() == []
+
+
 def test_the_sources_are_edited(area, host, imgapi):
     def edit(text, code=0):
         editor = area / "editor with blanks"
