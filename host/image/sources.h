@@ -65,6 +65,9 @@ std::string source_json(Source const& source);
 /// another machine without `is_insecure`; a user name or password in it.
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure);
 
+/// Checks the URLs of a source, of its mirrors and of its signatures. Errors: as of make_source().
+Result<> check_source(Source const& source);
+
 /// Returns "registry.example:5000" for "https://registry.example:5000/x".
 std::string_view host_of(std::string_view url);
 

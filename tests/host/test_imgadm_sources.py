@@ -314,6 +314,49 @@ def test_files_of_signatures_that_are_wrong_are_named(area, host, index):
     assert host.images() == []
 
 
+def test_options_of_an_added_source_take_one_value_each(area, host):
+    keys = [area / "a.pub", area / "b.pub"]
+    words = ("--signature", "if-present", "--key", keys[0], "--key", keys[1], "--mirror", "https://m1.example", "--mirror", "https://m2.example")
+    host.run("sources", "add", "-f", *words, "https://a.example", "https://b.example")
+    for source in json.loads(host.run("sources", "-j").stdout):
+        assert source["keys"] == [str(key) for key in keys]
+        assert source["mirrors"] == ["https://m1.example", "https://m2.example"]
+    host.run("sources", "-f", "-a", "https://c.example", "-a", "https://d.example")
+    host.run("sources", "-d", "https://a.example", "-d", "https://b.example", "--delete=https://c.example")
+    assert host.run("sources").stdout == "https://d.example\n"
+
+
+def test_paths_of_an_added_source_may_be_relative(area, host, monkeypatch):
+    (area / "images").mkdir()
+    monkeypatch.chdir(area)
+    host.run("sources", "add", "-t", "directory", "--signature", "required", "--key", "k.pub", "--key", "./x/../l.pub", "./images/", "images/../../" + area.name,
+             code=2)  # the second one has no ./ before it: it may be a host
+    host.run("sources", "add", "-t", "directory", "--signature", "required", "--key", "k.pub", "--key", "./x/../l.pub", "./images/", "../" + area.name)
+    host.run("sources", "add", "-f", "--authfile", "auth.json", "--cacert", "ca.pem", "https://x.example")
+    local, parent, remote = json.loads(host.run("sources", "-j").stdout)
+    assert (local["url"], parent["url"]) == (str(area / "images"), str(area))
+    assert local["keys"] == [str(area / "k.pub"), str(area / "l.pub")]
+    assert (remote["authfile"], remote["authorities"]) == (str(area / "auth.json"), str(area / "ca.pem"))
+
+
+@pytest.mark.parametrize(("words", "reason"), [
+    (["--mirror", "http://m.example"], 'source "http://m.example": it is not encrypted; use https://, or allow it with -k'),
+    (["--mirror", "/srv"], 'source "/srv": only a source of type directory is a path'),
+    (["--mirror", "no url"], 'source "no url": it is not a URL'),
+    (["--signature", "required", "--key", "/k", "--signatures", "http://s.example"],
+     'source "http://s.example": it is not encrypted; use https://, or allow it with -k'),
+    (["--signature", "required", "--key", "/k", "--signatures", "nonsense"], 'source "nonsense": it begins with neither https:// nor http://'),
+    (["--signature", "required"], "--signature required needs a key: --key FILE"),
+    (["--key", "/k"], "--key is for --signature required or if-present: no signature is checked"),
+    (["--signatures", "https://s.example"], "--signatures is for --signature required or if-present: no signature is checked"),
+    (["-t", "registry", "--channel", "dev"], "--channel is for a source of type imgapi"),
+])
+def test_an_added_source_that_makes_no_sense_is_refused(host, words, reason):
+    for add in (["add", "https://x.example"], ["-a", "https://x.example"]):
+        assert host.run("sources", "-f", *words, *add, code=2).stderr == f"imgadm: error (Usage): {reason}\n"
+    assert host.run("sources").stdout == ""
+
+
 def test_the_sources_are_edited(area, host, imgapi):
     def edit(text, code=0):
         editor = area / "editor with blanks"

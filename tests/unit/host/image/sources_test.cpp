@@ -51,6 +51,21 @@ TEST(Sources, TellWhatIsWrong) {
                     "sources[4]: source \"/srv\": only a source of type directory is a path"));
 }
 
+TEST(Sources, HaveNoUrlThatIsLessThanTheirs) {
+    auto const read = read_configuration(
+        R"({"sources":[{"url":"https://x.example","mirrors":["http://m.example"]},
+            {"url":"https://x.example","signatures":"http://s.example"},
+            {"type":"directory","url":"/srv","mirrors":["https://m.example"]},
+            {"url":"http://x.example","insecure":true,"mirrors":["http://m.example"],"signatures":"/srv"}]})",
+        "imgadm.conf");
+    ASSERT_FALSE(read);
+    EXPECT_THAT(
+        read.error().details,
+        ElementsAre("sources[0]: source \"http://m.example\": it is not encrypted; use https://, or allow it with -k",
+                    "sources[1]: source \"http://s.example\": it is not encrypted; use https://, or allow it with -k",
+                    "sources[2]: source \"/srv\": a directory of this host has no mirrors"));
+}
+
 TEST(Sources, HaveOneSpelling) {
     EXPECT_EQ(canonical_url("https://x.example"), "https://x.example");
     EXPECT_EQ(canonical_url("HTTPS://X.Example:443/Path//"), "https://x.example/Path");
