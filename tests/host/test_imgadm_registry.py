@@ -61,3 +61,14 @@ def test_a_bad_answer_of_a_source_is_named(host, server, path):
     host.run("sources", "-f", "-a", server.url(""), "-t", "directory" if "index" in path else "imgapi")
     done = host.run(*words, code=1)
     assert f"cannot use {server.url(path)}: document is not acceptable JSON" in done.stdout + done.stderr
+
+
+def test_one_bad_manifest_of_a_source_does_not_hide_the_others(host, server):
+    bad = [{**IMGAPI, "v": 3}, 5, {**IMGAPI, "uuid": "../x"}, {**IMGAPI, "name": "n" * 513}, {}, {**IMGAPI, "files": "x"}]
+    server.on("/images", lambda request: request.send(200, json.dumps([*bad, IMGAPI]).encode()))
+    host.run("sources", "-f", "-a", server.url(""))
+    done = host.run("avail", "-H", "-o", "uuid")
+    assert done.stdout == f"{UUID}\n"
+    for i in range(len(bad)):
+        assert f"imgadm: warning: {server.url('/images')}[{i}] " in done.stderr
+    assert len(done.stderr.splitlines()) == len(bad)

@@ -176,7 +176,7 @@ GOOD = {
     "unknown-keys": ("image", {**GOOD_INDEX, "new": {"a": [1, 2.5, None, True]}}, INDEX),
     "config": ("config", GOOD_CONFIG, "application/vnd.oci.image.config.v1+json"),
     "imgapi": ("imgapi", GOOD_IMGAPI, ""),
-    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, GOOD_IMGAPI], ""),
+    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, {}], ""),
     "tags": ("tags", {"name": "a/b", "tags": ["1.0", "latest_x-y"]}, ""),
     "no-tags": ("tags", {"name": "a/b", "tags": None}, ""),
     "other": ("other", {"a": "\u00e9\u2603\U0001f600"}, ""),
@@ -237,7 +237,8 @@ BAD = {
     "rootfs": ("config", {**GOOD_CONFIG, "rootfs": {"type": "x", "diff_ids": []}}, 'unsupported: rootfs is of the unknown type "x"'),
     "imgapi-version": ("imgapi", {**GOOD_IMGAPI, "v": 1}, "corrupt: document is not a manifest of IMGAPI"),
     "imgapi-uuid": ("imgapi", {**GOOD_IMGAPI, "uuid": "../" + UUID}, "corrupt: document is not a manifest of IMGAPI"),
-    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, {}], "corrupt: document is not a list of manifests of IMGAPI"),
+    "imgapi-list": ("imgapi-list", GOOD_IMGAPI, "corrupt: document is not a list of manifests of IMGAPI"),
+    "imgapi-long-list": ("imgapi-list", [0] * 20_001, "corrupt: document is not a list of manifests of IMGAPI"),
     "tag": ("tags", {"tags": ["../x"]}, "corrupt: document is not a list of tags"),
 }
 
