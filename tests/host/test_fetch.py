@@ -497,6 +497,13 @@ def test_nobody_is_told_of_credentials_that_were_not_given(place, server):
     assert_failed(place, result, "denied", f"cannot fetch {server.url('/blob')}: {reason}")
 
 
+def test_what_is_no_url_is_refused_at_once(place):
+    began = time.monotonic()
+    result = place.fetch(url="http://127.0.0.1:1/a b", **of(SMALL))
+    assert result["error"] == "invalid" and "is not a URL: Bad path" in result["text"]
+    assert time.monotonic() - began < 20
+
+
 def test_wrong_credentials_are_told_without_saying_them(place, server, secret):
     server.on("/blob", lambda request: request.send(401, WWW_Authenticate="Basic"))
     result = place.fetch(url=server.url("/blob"), host=f"127.0.0.1:{server.port}", **secret, **of(SMALL))

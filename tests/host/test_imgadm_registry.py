@@ -72,3 +72,10 @@ def test_one_bad_manifest_of_a_source_does_not_hide_the_others(host, server):
     for i in range(len(bad)):
         assert f"imgadm: warning: {server.url('/images')}[{i}] " in done.stderr
     assert len(done.stderr.splitlines()) == len(bad)
+
+
+def test_a_channel_is_one_value_whatever_is_in_it(host, server):
+    server.on("/images", lambda request: request.send(200, b"[]"))
+    host.run("sources", "-f", "-a", server.url(""), "--channel", "a&b c#d\u00e9%~")
+    host.run("avail")
+    assert server.paths() == ["/images?channel=a%26b%20c%23d%C3%A9%25~"]
