@@ -425,6 +425,22 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
     return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = image.source});
 }
 
+namespace {
+
+/// A registry answers 200, and nothing is said of the body: many have none.
+/// Source: OCI distribution-spec, "Determining Support".
+Result<> ping_registry(Workshop& shop, Source const& source) {
+    content::Fetcher fetcher(shop.store, {});
+    content::Access const access = TRY(access_of(source));
+    content::Blob const blob =
+        TRY(fetcher.fetch_blob(access, {.remote = {.urls = urls_of(source, "/v2/")}, .most_bytes = largest_manifest},
+                               {.cancel = shop.settings.cancel}));
+    (void)shop.store.discard(blob.digest);  // else gc() takes it
+    return {};
+}
+
+}  // namespace
+
 Result<> ping_source(Workshop& shop, Source const& source) {
     switch (source.type) {
         case SourceType::imgapi:
@@ -437,9 +453,7 @@ Result<> ping_source(Workshop& shop, Source const& source) {
             }
             TRY(fetch_json(shop, source, "/index.json", role::DocumentKind::imgapi_list, largest_list));
             return {};
-        case SourceType::registry:
-            TRY(fetch_json(shop, source, "/v2/", role::DocumentKind::other, largest_manifest));
-            return {};
+        case SourceType::registry: return ping_registry(shop, source);
     }
     std::unreachable();
 }

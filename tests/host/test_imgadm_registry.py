@@ -63,6 +63,16 @@ def test_a_bad_answer_of_a_source_is_named(host, server, path):
     assert f"cannot use {server.url(path)}: document is not acceptable JSON" in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("body", [b"", b"{}", b"true", b"OK"])
+def test_a_registry_may_answer_whatever_it_likes_when_it_is_checked(host, server, body):
+    server.on("/v2/", lambda request: request.send(200, body))
+    host.run("sources", "-a", server.url(""), "-t", "registry")
+    assert host.run("sources", "-c").stdout == f"{server.url('')}: ok\n"
+    assert host.blobs() == []
+    server.on("/v2/", lambda request: request.send(404))
+    assert f"{server.url('/v2/')} answers 404" in host.run("sources", "-c", code=1).stdout
+
+
 def test_one_bad_manifest_of_a_source_does_not_hide_the_others(host, server):
     bad = [{**IMGAPI, "v": 3}, 5, {**IMGAPI, "uuid": "../x"}, {**IMGAPI, "name": "n" * 513}, {}, {**IMGAPI, "files": "x"}]
     server.on("/images", lambda request: request.send(200, json.dumps([*bad, IMGAPI]).encode()))
