@@ -44,6 +44,8 @@ public:
     void message(std::string_view text);
     void warning(std::string_view text);
     [[nodiscard]] bool is_cancelled() const;
+    /// Waits until standard input can be read. Returns false when the user wants to stop.
+    [[nodiscard]] bool wait_for_input() const;
 
 private:
     ProgressOutput& output(bool is_quiet);

@@ -56,7 +56,7 @@ int main(int argc, char** argv) {
     auto const outcome = line->run(context);
     if (outcome) return static_cast<int>(ExitCode::ok);
     Failure failure = outcome.error();
-    if (context.is_cancelled()) {
+    if (context.is_cancelled() && failure.exit != ExitCode::interrupted) {
         failure.exit = ExitCode::interrupted;
         failure.code = "Interrupted";
         failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");

@@ -1,9 +1,15 @@
 """What imgadm prints, for people and for programs, and what it asks."""
 
 import json
+import os
+import pty
 import re
+import select
+import subprocess
+import time
 
-from image_place import area, fill, host, needs_root  # noqa: F401
+import pytest
+from image_place import IMGADM, area, fill, host, needs_root  # noqa: F401
 
 pytestmark = needs_root
 
@@ -30,3 +36,60 @@ def test_parsable_fields_are_read_back_in_one_step(area, host):
     name, read, version = re.split(r"(?<!\\)(?:\\\\)*:", text.rstrip("\n"))
     assert (name, version) == ("x", "1")
     assert re.sub(r"\\(x..|.)", lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "x" else found[1], read) == description
+
+
+class Terminal:
+    """imgadm on a terminal."""
+
+    def __init__(self, host, *words, stdout=None):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen([str(IMGADM), *words], stdin=slave, stderr=slave, stdout=stdout or slave, env=host.environment(),
+                                        start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0))  # TIOCSCTTY
+        os.close(slave)
+        self.said = ""
+
+    def wait_for(self, text):
+        until = time.monotonic() + 30
+        while text not in self.said:
+            assert time.monotonic() < until, self.said
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.said += os.read(self.master, 4096).decode()
+
+    def type(self, text):
+        os.write(self.master, text)
+
+    def end(self):
+        code = self.process.wait(timeout=30)
+        while select.select([self.master], [], [], 0)[0]:
+            try:
+                self.said += os.read(self.master, 4096).decode()
+            except OSError:
+                break
+        os.close(self.master)
+        return code
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 0, 1), (b"\n", 0, 1), (b"\x04", 0, 1), (b"\x03", 130, 1), (b"y\n", 0, 0)])
+def test_a_question_can_be_answered_and_interrupted(area, host, answer, code, left):
+    make(host, area, "x")
+    terminal = Terminal(host, "vacuum")
+    terminal.wait_for("Delete them? [y/N] ")
+    terminal.type(answer)
+    assert terminal.end() == code
+    assert len(host.images()) == left
+    assert ("(Interrupted): cancelled" in terminal.said) == (code == 130)
+
+
+def test_what_is_asked_and_done_is_not_in_the_json(area, host):
+    make(host, area, "x")
+    out = area / "out.json"
+    with out.open("w") as stdout:
+        terminal = Terminal(host, "vacuum", "-j", stdout=stdout)
+        terminal.wait_for("Delete them? [y/N] ")
+        terminal.type(b"y\n")
+        assert terminal.end() == 0
+    assert len(json.loads(out.read_text())) == 1 and host.images() == []
+    make(host, area, "y")
+    assert len(json.loads(host.run("vacuum", "-f", "-j").stdout)) == 1
+    json.loads(host.run("gc", "-j").stdout)
+    json.loads(host.run("scrub", "-j").stdout)
