@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from image_place import IMGADM, area, fill, host, needs_root  # noqa: F401
+from image_place import IMGADM, area, fill, host, needs_root, run  # noqa: F401
 
 pytestmark = needs_root
 
@@ -93,3 +93,16 @@ def test_what_is_asked_and_done_is_not_in_the_json(area, host):
     assert len(json.loads(host.run("vacuum", "-f", "-j").stdout)) == 1
     json.loads(host.run("gc", "-j").stdout)
     json.loads(host.run("scrub", "-j").stdout)
+
+
+def test_a_read_only_file_system_is_told(area, host):
+    make(host, area, "x")
+    place = area / "ro"
+    place.mkdir()
+    run("mount", "--bind", host.root, place)
+    try:
+        run("mount", "-o", "remount,bind,ro", place)
+        said = host.run("--root", place, "list", code=1).stderr
+        assert said.endswith("content.db: its file system is read-only\n")
+    finally:
+        run("umount", place)
