@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -293,13 +294,20 @@ Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
 Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string const> references, bool is_dry_run,
                                                        ImportOptions const& options) {
     Workshop& shop = implementation_->shop();
+    std::vector<Latch> const all = TRY(shop.catalog.latches());
     std::vector<Latch> latches;
-    if (references.empty()) latches = TRY(shop.catalog.latches());
+    if (references.empty()) latches = all;
     for (std::string const& text : references) {
-        std::string const title = import_title(TRY(parse_reference(text)));
-        auto latch = TRY(shop.catalog.latch(title));
-        if (!latch) return fail(ErrorKind::not_found, "no image is installed that was imported as " + title);
-        latches.push_back(*std::move(latch));
+        Reference const reference = TRY(parse_reference(text));
+        if (auto latch = TRY(shop.catalog.latch(import_title(reference)))) {
+            latches.push_back(*std::move(latch));
+            continue;
+        }
+        Uuid const image = TRY(find(reference));
+        TRY(get(image));
+        std::size_t const before = latches.size();
+        std::ranges::copy_if(all, std::back_inserter(latches), [&](Latch const& one) { return one.image == image; });
+        if (latches.size() == before) return fail("image " + image.text() + " was not imported by a tag");
     }
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {

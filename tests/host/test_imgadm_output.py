@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from image_place import IMGADM, area, fill, host, needs_root, run  # noqa: F401
+from image_place import IMGADM, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
 
 pytestmark = needs_root
 
@@ -106,3 +106,18 @@ def test_a_read_only_file_system_is_told(area, host):
         assert said.endswith("content.db: its file system is read-only\n")
     finally:
         run("umount", place)
+
+
+def test_the_tags_of_an_image_are_updated_by_its_uuid(area, host):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "1"})])
+    host.run("import", f"oci:{layout.path}:1")
+    (uuid,) = host.uuids()
+    assert host.run("update", uuid).stdout == f"oci:{layout.path}:1 is up to date\n"
+    layout.make("1", [fill(area / "newer", {"a": "2"})])
+    assert host.run("update", "-n", uuid).stdout.startswith(f"Would move oci:{layout.path}:1 from image {uuid} to sha256:")
+    host.run("import", tarball(fill(area / "tree", {"b": "c"}), area / "b.tar"))
+    (other,) = set(host.uuids()) - {uuid}
+    assert host.run("update", other, code=1).stderr == f"imgadm: error (InvalidParameter): image {other} was not imported by a tag\n"
+    missing = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    assert host.run("update", missing, code=3).stderr == f"imgadm: error (ImageNotInstalled): image {missing} is not installed\n"
