@@ -248,8 +248,15 @@ Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Refere
     return resolve(*origin);
 }
 
-Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions const& options) {
+/// An image for another platform than this machine's has been asked for with --platform: its successor is for the same.
+std::optional<Platform> platform_of_successor(Image const& image) {
+    auto const platform = parse_platform(image.platform);
+    return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
+}
+
+Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
     Reference const reference = TRY(parse_reference(latch.reference));
+    if (auto const old = shop.catalog.get(latch.image)) options.platform = platform_of_successor(*old);
     auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
     std::unique_ptr<OciOrigin> origin;
     OciDocument const root = TRY(resolve_again(shop, lease, reference, options, origin));
