@@ -66,6 +66,10 @@ Result<> Context::print(std::string_view text) {
 void Context::message(std::string_view text) { output(false).message(text); }
 void Context::warning(std::string_view text) { output(false).warning(text); }
 
+void Context::end_progress() {
+    if (output_) output_->clear();
+}
+
 bool Context::is_cancelled() const {
     pollfd waiting{.fd = cancel_, .events = POLLIN, .revents = 0};
     return cancel_ >= 0 && ::poll(&waiting, 1, 0) > 0;

@@ -9,6 +9,7 @@ import subprocess
 import time
 
 import pytest
+from fault_server import FaultServer
 from image_place import IMGADM, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
 
 pytestmark = needs_root
@@ -93,6 +94,20 @@ def test_what_is_asked_and_done_is_not_in_the_json(area, host):
     assert len(json.loads(host.run("vacuum", "-f", "-j").stdout)) == 1
     json.loads(host.run("gc", "-j").stdout)
     json.loads(host.run("scrub", "-j").stdout)
+
+
+def test_an_error_begins_a_line_of_the_terminal(area, host):
+    with FaultServer() as server:
+        terminal = Terminal(host, "import", f"127.0.0.1:{server.port}/app:1")
+        assert terminal.end() == 1
+    last = terminal.said.rstrip().splitlines()[-1]
+    assert last.split("\x1b[K")[-1].startswith("imgadm: error (ResourceNotFound): cannot fetch "), terminal.said
+
+
+def test_a_broken_archive_is_named(area, host):
+    broken = area / "broken.tar"
+    broken.write_text("no archive")
+    assert f"(DownloadError): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
 
 
 def test_a_read_only_file_system_is_told(area, host):
