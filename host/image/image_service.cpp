@@ -63,6 +63,19 @@ Result<> Workshop::check_cancelled() const {
     return {};
 }
 
+content::Watcher Workshop::watch(std::string image) const {
+    auto const tell = [observer = observer, image = std::move(image),
+                       was_waiting = false](content::Progress const& progress) mutable {
+        bool const is_waiting = progress.phase == content::Progress::Phase::retrying;
+        if (!is_waiting && !was_waiting) return;
+        was_waiting = is_waiting;
+        observer->progress({.phase = Phase::resolving,
+                            .image = image,
+                            .waiting_for = std::string(is_waiting ? progress.waiting_for : "")});
+    };
+    return {.progress = tell, .cancel = settings.cancel};
+}
+
 class ImageService::Implementation {
 public:
     std::optional<Reader> reader;

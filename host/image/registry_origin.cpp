@@ -85,7 +85,8 @@ private:
             std::uint64_t sum = 0;
             for (std::uint64_t const one : bytes)
                 sum += one;
-            watcher->progress(sum);
+            bool const is_waiting = progress.phase == content::Progress::Phase::retrying;
+            watcher->progress(sum, is_waiting ? progress.waiting_for : "");
         }
         void finish(std::size_t layer, Result<content::Blob> const& blob) {
             if (!blob || error) return;
@@ -102,7 +103,7 @@ private:
     }
 
     Result<OciDocument> fetch(content::DocumentRequest const& request) {
-        auto document = TRY(fetcher_.fetch_document(access_.access, request, {.cancel = shop_->settings.cancel}));
+        auto document = TRY(fetcher_.fetch_document(access_.access, request, shop_->watch(reference_.text())));
         return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
     }
 

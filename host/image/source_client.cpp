@@ -44,7 +44,7 @@ Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string
     content::Access const access = TRY(access_of(source));
     auto document = TRY(fetcher.fetch_document(
         access, {.remote = {.urls = urls_of(source, path)}, .most_bytes = most_bytes, .kind = kind, .is_kept = false},
-        {.cancel = shop.settings.cancel}));
+        shop.watch(source.url)));
     return std::move(document.json);
 }
 
@@ -311,14 +311,18 @@ Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifes
     } else {
         request.sha1 = file.sha1;
     }
-    content::Watcher const watcher{.progress =
-                                       [&](content::Progress const& progress) {
-                                           shop.observer->progress({.phase = Phase::downloading,
-                                                                    .image = manifest.title(),
-                                                                    .done = progress.bytes,
-                                                                    .total = file.size});
-                                       },
-                                   .cancel = shop.settings.cancel};
+    content::Watcher const watcher{
+        .progress =
+            [&](content::Progress const& progress) {
+                shop.observer->progress({.phase = Phase::downloading,
+                                         .image = manifest.title(),
+                                         .done = progress.bytes,
+                                         .total = file.size,
+                                         .waiting_for = std::string(progress.phase == content::Progress::Phase::retrying
+                                                                        ? progress.waiting_for
+                                                                        : "")});
+            },
+        .cancel = shop.settings.cancel};
     content::Fetcher fetcher(shop.store, {});
     content::Access const access = TRY(access_of(source));
     return fetcher.fetch_blob(access, request, watcher);
@@ -432,9 +436,8 @@ namespace {
 Result<> ping_registry(Workshop& shop, Source const& source) {
     content::Fetcher fetcher(shop.store, {});
     content::Access const access = TRY(access_of(source));
-    content::Blob const blob =
-        TRY(fetcher.fetch_blob(access, {.remote = {.urls = urls_of(source, "/v2/")}, .most_bytes = largest_manifest},
-                               {.cancel = shop.settings.cancel}));
+    content::Blob const blob = TRY(fetcher.fetch_blob(
+        access, {.remote = {.urls = urls_of(source, "/v2/")}, .most_bytes = largest_manifest}, shop.watch(source.url)));
     (void)shop.store.discard(blob.digest);  // else gc() takes it
     return {};
 }

@@ -72,7 +72,7 @@ Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseI
                                    .most_bytes = most,
                                    .facts = {.media_type = {}, .source = place.base + "/" + name},
                                    .lease = lease},
-                                  {.cancel = shop.settings.cancel});
+                                  shop.watch(place.base));
     }();
     if (!blob && blob.error().kind == ErrorKind::not_found) return std::optional<content::Blob>();
     return TRY(blob);

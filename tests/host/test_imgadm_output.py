@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import signal
 import subprocess
 import time
 
@@ -102,6 +103,35 @@ def test_an_error_begins_a_line_of_the_terminal(area, host):
         assert terminal.end() == 1
     last = terminal.said.rstrip().splitlines()[-1]
     assert last.split("\x1b[K")[-1].startswith("imgadm: error (ResourceNotFound): cannot fetch "), terminal.said
+
+
+@pytest.mark.parametrize(("what", "words", "phase"), [
+    ("/v2/app/manifests/1", ["import", "{host}/app:1"], "resolving: {host}/app:1"), ("layer", ["import", "{host}/app:1"], "downloading: {host}/app:1"),
+    ("/images", ["avail"], "resolving: http://{host}")])
+def test_what_is_waited_for_is_told(area, host, what, words, phase):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"})])
+    manifest = layout.blob(layout.descriptor("1")["digest"]).read_bytes()
+    with FaultServer() as server:
+        place = f"127.0.0.1:{server.port}"
+        server.file("/v2/app/manifests/1", manifest)
+        for blob in (layout.path / "blobs/sha256").iterdir():
+            server.file(f"/v2/app/blobs/sha256:{blob.name}", blob.read_bytes())
+        path = f"/v2/app/blobs/{layout.manifest('1')['layers'][0]['digest']}" if what == "layer" else what
+        server.on(path, lambda request: request.send(429, Retry_After=300))
+        host.run("sources", "-f", "-a", server.url(""))
+        words = [word.format(host=place) for word in words]
+        why = f"{server.url(path)} answers 429"
+        for options in (["-v"], ["--progress", "json"]):
+            process = host.start(*options, *words)
+            for line in process.stderr:
+                if "-v" in options and line == f"imgadm: {phase.format(host=place)}, waiting to try again: {why}\n":
+                    break
+                if "-v" not in options and json.loads(line).get("waitingFor") == why:
+                    break
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            assert process.returncode == 130
 
 
 def test_a_broken_archive_is_named(area, host):
