@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/unique_fd.h"
@@ -51,8 +52,12 @@ std::unexpected<Error> database_error(sqlite3* handle, std::string const& path) 
     bool const is_of_system = (code & 0xff) == SQLITE_IOERR || (code & 0xff) == SQLITE_CANTOPEN;
     int const err = is_of_system ? sqlite3_system_errno(handle) : 0;
     // SQLite opens its log for reading when it could not make it, and reports how that failed.
-    if ((code & 0xff) == SQLITE_CANTOPEN && err == ENOENT)
-        return fail(ErrorKind::unavailable, "use database " + path, "no file can be made beside it: is the disk full?");
+    if ((code & 0xff) == SQLITE_CANTOPEN && err == ENOENT) {
+        struct statvfs system{};
+        bool const is_read_only = ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0;
+        return fail(ErrorKind::unavailable, "use database " + path,
+                    is_read_only ? "its file system is read-only" : "no file can be made beside it: is the disk full?");
+    }
     if (err) reason += " (" + errno_text(err) + ")";
     return fail(err ? kind_of_errno(err) : kind_of_code(code), "use database " + path, std::move(reason));
 }

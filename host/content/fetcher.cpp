@@ -237,7 +237,13 @@ Result<Document> Fetcher::fetch_document(Access const& access, DocumentRequest c
     JobSettings const settings{.role = {.directory = state_->settings.libexec}, .cancel = watcher.cancel};
     auto checked = check_document(settings, order, std::move(file));
     if (!request.is_kept || !checked) (void)state_->store.discard(blob.digest);  // else gc() takes it
-    if (!checked) return std::unexpected(std::move(checked.error()));
+    if (!checked) {
+        Error error = std::move(checked).error();
+        std::string const& url = request.remote.urls.front();
+        error.reason = error.text();
+        error.attempted = "use " + url.substr(0, url.find_first_of("?#"));  // a query may hold what gives access
+        return std::unexpected(std::move(error));
+    }
     return Document{.digest = std::move(checked->digest),
                     .size = checked->size,
                     .media_type = std::move(checked->media_type),

@@ -9,13 +9,15 @@ namespace triton::download {
 namespace {
 
 constexpr std::size_t most_known = 256;
-constexpr milliseconds usual_life = std::chrono::seconds(60);
+/// Also of a token that would live shorter: some services say 0. One that is refused is replaced in any case.
+/// Source: distribution, docs/spec/auth/token.md, "expires_in"
+constexpr std::int64_t shortest_life_seconds = 60;
 constexpr std::int64_t longest_life_seconds = 86'400;
 
 struct TokenAnswer {
     std::string token;
     std::string access_token;
-    std::int64_t expires_in = usual_life.count() / 1000;
+    std::int64_t expires_in = shortest_life_seconds;
 };
 
 using Seconds = json::Integer<std::int64_t, INT64_MIN, INT64_MAX>;
@@ -60,7 +62,8 @@ Result<Token> parse_token(std::string_view json) {
     std::string const& token = answer->token.empty() ? answer->access_token : answer->token;
     if (token.empty() || !is_printable(token))
         return fail(ErrorKind::corrupt, "the token service gives no usable token");
-    return Token{token, std::chrono::seconds(std::clamp<std::int64_t>(answer->expires_in, 0, longest_life_seconds))};
+    return Token{token,
+                 std::chrono::seconds(std::clamp(answer->expires_in, shortest_life_seconds, longest_life_seconds))};
 }
 
 role::HostCredential const* credential_for(role::Credentials const& credentials, Url const& url) {

@@ -64,9 +64,9 @@ Downloader::~Downloader() { transfers_.clear(); }
 
 Result<> Downloader::run() {
     for (;;) {
-        drive();
-        TRY(tell());
         if (!TRY(take_order())) return {};
+        drive();  // after the order, which may have failed at once: nothing would end the wait for that
+        TRY(tell());
         TRY(wait());
     }
 }

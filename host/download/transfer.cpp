@@ -255,19 +255,29 @@ void Transfer::on_ended(CURLcode code) {
 }
 
 void Transfer::finish_token(Ended const& ended) {
+    std::string const service = "the token service of " + url_.authority;
+    if (token_body_.size() > most_token_bytes) {
+        return fail_url({.kind = ErrorKind::corrupt,
+                         .reason = service + " gives more than " + bytes_text(most_token_bytes),
+                         .status = head_.status});
+    }
     if (ended.code != CURLE_OK) {
-        return fail_url({.kind = ErrorKind::unavailable,
-                         .reason = "the token service of " + url_.authority + " does not answer: " + ended.reason,
-                         .is_transient = true});
+        auto const row = std::ranges::find(code_rows, ended.code, &CodeRow::code);
+        bool const is_known = row != code_rows.end();
+        return fail_url({.kind = is_known ? row->kind : ErrorKind::corrupt,
+                         .reason = service + " does not answer: " + ended.reason,
+                         .is_transient = is_known && row->is_transient});
     }
     if (head_.status != 200) {
-        bool const is_denied = head_.status == 401 || head_.status == 403;
-        return fail_url(
-            {.kind = is_denied ? ErrorKind::denied : ErrorKind::unavailable,
-             .reason = "the token service of " + url_.authority + " answers " + std::to_string(head_.status),
-             .is_transient = !is_denied && head_.status >= 429,
-             .status = head_.status,
-             .retry_after = ended.retry_after});
+        auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
+        bool const is_known = row != status_rows.end();
+        // That the service is not found does not mean that the content is not there.
+        bool const is_about_service = is_known && row->kind != ErrorKind::not_found;
+        return fail_url({.kind = is_about_service ? row->kind : ErrorKind::unavailable,
+                         .reason = service + " answers " + std::to_string(head_.status),
+                         .is_transient = is_known ? row->is_transient : head_.status >= 500,
+                         .status = head_.status,
+                         .retry_after = ended.retry_after});
     }
     auto const token = parse_token(token_body_);
     if (!token) return fail_url({.kind = token.error().kind, .reason = token.error().text()});
@@ -291,7 +301,7 @@ void Transfer::finish_content(Ended const& ended) {
     }
     if (is_redirect(head_.status) && !head_.location.empty()) return on_redirect();
     if (head_.status == 401) return on_unauthorized();
-    if (!has_content && head_.status >= 300) {
+    if (!has_content && head_.status >= 200) {
         auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
         bool const is_known = row != status_rows.end();
         return fail_url({.kind = is_known              ? row->kind
@@ -326,10 +336,11 @@ void Transfer::on_redirect() {
 void Transfer::on_unauthorized() {
     bool const is_ours = url_.authority == first_authority_;
     if (!is_ours || refused_by_ == url_.authority) {
-        return fail_url({.kind = ErrorKind::denied,
-                         .reason = is_ours ? url_.authority + " refuses the credentials"
-                                           : url_.authority + ", where a redirect leads, wants credentials",
-                         .status = 401});
+        // Registries answer 401 also for what they do not have, to those whom they do not know.
+        std::string const reason = !is_ours       ? ", where a redirect leads, wants credentials"
+                                   : credential() ? " refuses the credentials"
+                                                  : " wants credentials for it, or does not have it";
+        return fail_url({.kind = ErrorKind::denied, .reason = url_.authority + reason, .status = 401});
     }
     refused_by_ = url_.authority;
     auto request = surroundings_.authorizations.on_refused(url_, head_.challenges, order_.request.scope, credential());

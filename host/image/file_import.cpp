@@ -205,7 +205,8 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(builder.begin(std::nullopt));
         UniqueFd const blob = TRY(shop.store.open_blob(archive.digest));
-        TRY(builder.apply(blob.get(), role::Compression::automatic, {}, [](role::Unpacking const&) {}));
+        auto const applied = builder.apply(blob.get(), role::Compression::automatic, {}, [](role::Unpacking const&) {});
+        if (!applied) return fail(applied.error().kind, "unpack " + reference.path, applied.error().text());
         LayoutReference unpacked = reference;
         unpacked.path = shop.pool->path(builder.name()) + "/root";
         unpacked.is_archive = false;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -60,6 +61,19 @@ Result<> Workshop::check_cancelled() const {
     pollfd waiting{.fd = settings.cancel, .events = POLLIN, .revents = 0};
     if (settings.cancel >= 0 && ::poll(&waiting, 1, 0) > 0) return fail(ErrorKind::refused, "cancelled");
     return {};
+}
+
+content::Watcher Workshop::watch(std::string image) const {
+    auto const tell = [observer = observer, image = std::move(image),
+                       was_waiting = false](content::Progress const& progress) mutable {
+        bool const is_waiting = progress.phase == content::Progress::Phase::retrying;
+        if (!is_waiting && !was_waiting) return;
+        was_waiting = is_waiting;
+        observer->progress({.phase = Phase::resolving,
+                            .image = image,
+                            .waiting_for = std::string(is_waiting ? progress.waiting_for : "")});
+    };
+    return {.progress = tell, .cancel = settings.cancel};
 }
 
 class ImageService::Implementation {
@@ -247,8 +261,15 @@ Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Refere
     return resolve(*origin);
 }
 
-Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions const& options) {
+/// An image for another platform than this machine's has been asked for with --platform: its successor is for the same.
+std::optional<Platform> platform_of_successor(Image const& image) {
+    auto const platform = parse_platform(image.platform);
+    return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
+}
+
+Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
     Reference const reference = TRY(parse_reference(latch.reference));
+    if (auto const old = shop.catalog.get(latch.image)) options.platform = platform_of_successor(*old);
     auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
     std::unique_ptr<OciOrigin> origin;
     OciDocument const root = TRY(resolve_again(shop, lease, reference, options, origin));
@@ -293,13 +314,20 @@ Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
 Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string const> references, bool is_dry_run,
                                                        ImportOptions const& options) {
     Workshop& shop = implementation_->shop();
+    std::vector<Latch> const all = TRY(shop.catalog.latches());
     std::vector<Latch> latches;
-    if (references.empty()) latches = TRY(shop.catalog.latches());
+    if (references.empty()) latches = all;
     for (std::string const& text : references) {
-        std::string const title = import_title(TRY(parse_reference(text)));
-        auto latch = TRY(shop.catalog.latch(title));
-        if (!latch) return fail(ErrorKind::not_found, "no image is installed that was imported as " + title);
-        latches.push_back(*std::move(latch));
+        Reference const reference = TRY(parse_reference(text));
+        if (auto latch = TRY(shop.catalog.latch(import_title(reference)))) {
+            latches.push_back(*std::move(latch));
+            continue;
+        }
+        Uuid const image = TRY(find(reference));
+        TRY(get(image));
+        std::size_t const before = latches.size();
+        std::ranges::copy_if(all, std::back_inserter(latches), [&](Latch const& one) { return one.image == image; });
+        if (latches.size() == before) return fail("image " + image.text() + " was not imported by a tag");
     }
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {

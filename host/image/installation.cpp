@@ -32,9 +32,11 @@ public:
     Meter(Observer& observer, std::string image, std::uint64_t to_download, std::uint64_t to_unpack)
         : observer_(&observer), image_(std::move(image)), to_download_(to_download), to_unpack_(to_unpack) {}
 
-    void downloaded(std::uint64_t bytes) {
+    void downloaded(std::uint64_t bytes, std::string_view waiting_for) {
         std::lock_guard const guard(mutex_);
         downloaded_ = bytes;
+        if (!waiting_for.empty()) last_ = {};  // nothing else may come for a while
+        waiting_for_ = waiting_for;
         report();
     }
     void unpacked(std::uint64_t bytes) {
@@ -52,7 +54,8 @@ private:
         observer_->progress({.phase = is_downloading ? Phase::downloading : Phase::unpacking,
                              .image = image_,
                              .done = is_downloading ? downloaded_ : unpacked_,
-                             .total = is_downloading ? to_download_ : to_unpack_});
+                             .total = is_downloading ? to_download_ : to_unpack_,
+                             .waiting_for = waiting_for_});
     }
 
     std::mutex mutex_;
@@ -60,6 +63,7 @@ private:
     std::string image_;
     std::uint64_t to_download_, to_unpack_;
     std::uint64_t downloaded_ = 0, unpacked_ = 0;
+    std::string waiting_for_;
     TimePoint last_{};
 };
 
@@ -258,7 +262,9 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
     };
     auto const brought = origin.bring(
         wanted.descriptors,
-        {.arrived = arrived, .progress = [&](std::uint64_t bytes) { meter.downloaded(bytes); }, .cancel = stop.fd()});
+        {.arrived = arrived,
+         .progress = [&](std::uint64_t bytes, std::string_view waiting_for) { meter.downloaded(bytes, waiting_for); },
+         .cancel = stop.fd()});
     if (!brought) {
         stop.raise();
         unpacking.give_up();

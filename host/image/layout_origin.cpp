@@ -56,7 +56,7 @@ public:
             auto const blob = store_file(*shop_, lease_, file.fd.get(), expected,
                                          {.media_type = layers[i].media_type, .source = shown()});
             if (!blob) return about(shown_blob(layers[i]), blob.error());
-            watcher.progress(done += blob->size);
+            watcher.progress(done += blob->size, "");
             TRY(watcher.arrived(i, *blob));
         }
         return {};

@@ -14,9 +14,10 @@ std::string_view name_of(Phase phase);
 /// The progress of a whole image, not of one layer.
 struct Progress {
     Phase phase = Phase::resolving;
-    std::string image;        ///< what the user named
-    std::uint64_t done = 0;   ///< bytes
-    std::uint64_t total = 0;  ///< 0: not known
+    std::string image;             ///< what the user named
+    std::uint64_t done = 0;        ///< bytes
+    std::uint64_t total = 0;       ///< 0: not known
+    std::string waiting_for = {};  ///< the failure after which a server is asked again, while that is waited for
 };
 
 /// Watches a command. It is called by one thread at a time.

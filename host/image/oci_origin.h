@@ -36,10 +36,11 @@ public:
     virtual Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) = 0;
 
     /// `arrived` is called with each layer as soon as it is in the store, in any order; its errors end the work.
-    /// `progress` is called now and then with the number of bytes that have arrived.
+    /// `progress` is called now and then with the number of bytes that have arrived, and with the failure after which
+    /// something is tried again.
     struct Watcher {
         std::function<Result<>(std::size_t layer, content::Blob const& blob)> arrived;
-        std::function<void(std::uint64_t bytes)> progress;
+        std::function<void(std::uint64_t bytes, std::string_view waiting_for)> progress;
         int cancel = -1;
     };
     virtual Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) = 0;

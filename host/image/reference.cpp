@@ -100,6 +100,8 @@ Result<Reference> parse_registry(std::string_view whole, std::string_view text) 
                               ", a file is ./" + std::string(text));
     }
     reference.host = text.substr(0, slash);
+    for (char& c : reference.host)  // a name of DNS: one registry has one spelling, and one policy
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
     if (!is_registry_host(reference.host)) return bad(whole, json::quoted(reference.host) + " is not a host");
     if (reference.host == "index.docker.io") reference.host = "docker.io";  // its old name
     text.remove_prefix(slash + 1);

@@ -1,6 +1,7 @@
 // An image in a registry. Source: OCI distribution-spec, "Pull".
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "host/image/authfile.h"
@@ -84,7 +85,8 @@ private:
             std::uint64_t sum = 0;
             for (std::uint64_t const one : bytes)
                 sum += one;
-            watcher->progress(sum);
+            bool const is_waiting = progress.phase == content::Progress::Phase::retrying;
+            watcher->progress(sum, is_waiting ? progress.waiting_for : "");
         }
         void finish(std::size_t layer, Result<content::Blob> const& blob) {
             if (!blob || error) return;
@@ -101,7 +103,7 @@ private:
     }
 
     Result<OciDocument> fetch(content::DocumentRequest const& request) {
-        auto document = TRY(fetcher_.fetch_document(access_.access, request, {.cancel = shop_->settings.cancel}));
+        auto document = TRY(fetcher_.fetch_document(access_.access, request, shop_->watch(reference_.text())));
         return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
     }
 
@@ -112,10 +114,16 @@ private:
     content::Fetcher fetcher_;
 };
 
+/// Finds the entry of a registry, with whose policy and credentials its images are imported. The port that a scheme has
+/// anyway makes no difference.
 Source const* source_of(Configuration const& configuration, RegistryReference const& reference) {
     auto const found = std::ranges::find_if(configuration.sources, [&](Source const& source) {
-        return source.type == SourceType::registry &&
-               (host_of(source.url) == reference.host || host_of(source.url) == reference.endpoint());
+        if (source.type != SourceType::registry) return false;
+        std::string const scheme = source.url.substr(0, source.url.find("://") + 3);
+        return std::ranges::any_of(std::array{std::string_view(reference.host), reference.endpoint()},
+                                   [&](std::string_view host) {
+                                       return host_of(canonical_url(scheme + std::string(host))) == host_of(source.url);
+                                   });
     });
     return found == configuration.sources.end() ? nullptr : &*found;
 }

@@ -41,7 +41,7 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
         auto const origin = TRY(origin_of(shop, lease.id(), image.reference));
         Descriptor const wanted{.digest = bad.digest.text(), .size = bad.bytes};
         TRY(origin->bring({&wanted, 1}, {.arrived = [](std::size_t, content::Blob const&) { return Result<>(); },
-                                         .progress = [](std::uint64_t) {},
+                                         .progress = [](std::uint64_t, std::string_view) {},
                                          .cancel = shop.settings.cancel}));
     }
     TRY(lease.end());

@@ -38,36 +38,35 @@ constexpr std::size_t most_images = 100'000;  // of one source: its operator con
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 
-Result<content::Access> access_of(Source const& source) {
-    content::Access access;
-    std::string const host(host_of(source.url));
-    if (!source.authfile.empty()) {
-        if (auto credential = TRY(credential_of(source.authfile, host, host)))
-            access.credentials.push_back(*std::move(credential));
-    }
-    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
-    return access;
-}
-
-std::vector<std::string> urls_of(Source const& source, std::string const& path) {
-    std::vector<std::string> urls{source.url + path};
-    for (std::string const& mirror : source.mirrors)
-        urls.push_back(mirror + path);
-    return urls;
-}
-
 Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string const& path, role::DocumentKind kind,
                                std::uint64_t most_bytes) {
     content::Fetcher fetcher(shop.store, {});
     content::Access const access = TRY(access_of(source));
     auto document = TRY(fetcher.fetch_document(
         access, {.remote = {.urls = urls_of(source, path)}, .most_bytes = most_bytes, .kind = kind, .is_kept = false},
-        {.cancel = shop.settings.cancel}));
+        shop.watch(source.url)));
     return std::move(document.json);
 }
 
+/// The name of a channel for a query: what is not a letter, a digit or one of "-._~" as "%XX". Source: RFC 3986, 2.1.
+std::string escaped(std::string_view text) {
+    static constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string out;
+    for (char const c : text) {
+        auto const byte = static_cast<unsigned char>(c);
+        bool const is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+                              std::string_view("-._~").find(c) != std::string_view::npos;
+        if (is_plain) {
+            out += c;
+        } else {
+            out += {'%', digits[byte >> 4], digits[byte & 15]};
+        }
+    }
+    return out;
+}
+
 std::string with_channel(Source const& source, std::string path) {
-    return source.channel.empty() ? path : path + "?channel=" + source.channel;
+    return source.channel.empty() ? path : path + "?channel=" + escaped(source.channel);
 }
 
 /// The manifests of an array. A bad one does not hide the others.
@@ -228,8 +227,10 @@ Result<std::vector<Source>> asked_sources(Workshop& shop, std::string_view only)
         if (!shop.configuration.sources.empty()) return shop.configuration.sources;
         return fail(ErrorKind::not_found, "there is no image source; imgadm sources -a URL adds one");
     }
+    // A configured source keeps its signature policy and its keys, however its URL is typed.
+    std::string const url = canonical_url(only);
     for (Source const& source : shop.configuration.sources) {
-        if (source.url == only) return std::vector<Source>{source};
+        if (source.url == url) return std::vector<Source>{source};
     }
     SourceType const type = only.starts_with('/') ? SourceType::directory : SourceType::imgapi;
     return std::vector<Source>{TRY(make_source(type, only, false))};
@@ -310,14 +311,18 @@ Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifes
     } else {
         request.sha1 = file.sha1;
     }
-    content::Watcher const watcher{.progress =
-                                       [&](content::Progress const& progress) {
-                                           shop.observer->progress({.phase = Phase::downloading,
-                                                                    .image = manifest.title(),
-                                                                    .done = progress.bytes,
-                                                                    .total = file.size});
-                                       },
-                                   .cancel = shop.settings.cancel};
+    content::Watcher const watcher{
+        .progress =
+            [&](content::Progress const& progress) {
+                shop.observer->progress({.phase = Phase::downloading,
+                                         .image = manifest.title(),
+                                         .done = progress.bytes,
+                                         .total = file.size,
+                                         .waiting_for = std::string(progress.phase == content::Progress::Phase::retrying
+                                                                        ? progress.waiting_for
+                                                                        : "")});
+            },
+        .cancel = shop.settings.cancel};
     content::Fetcher fetcher(shop.store, {});
     content::Access const access = TRY(access_of(source));
     return fetcher.fetch_blob(access, request, watcher);
@@ -351,6 +356,24 @@ Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions co
 }
 
 }  // namespace
+
+Result<content::Access> access_of(Source const& source) {
+    content::Access access;
+    std::string const host(host_of(source.url));
+    if (!source.authfile.empty()) {
+        if (auto credential = TRY(credential_of(source.authfile, host, host)))
+            access.credentials.push_back(*std::move(credential));
+    }
+    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
+    return access;
+}
+
+std::vector<std::string> urls_of(Source const& source, std::string const& path) {
+    std::vector<std::string> urls{source.url + path};
+    for (std::string const& mirror : source.mirrors)
+        urls.push_back(mirror + path);
+    return urls;
+}
 
 Result<std::vector<AvailableImage>> available_images(Workshop& shop, std::string_view only) {
     std::vector<AvailableImage> images;
@@ -398,13 +421,28 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
     if (image.manifest.files.size() != 1) return fail(ErrorKind::unsupported, "its image has no file of its own");
     ImageFile const& file = image.manifest.files.front();
     for (Source const& source : shop.configuration.sources) {
-        if (source.url == image.source) return fetch_file(shop, source, image.manifest, file, lease);
+        if (source.url == canonical_url(image.source)) return fetch_file(shop, source, image.manifest, file, lease);
     }
     if (!image.source.starts_with('/')) return fail(ErrorKind::not_found, image.source + " is no longer a source");
     UniqueFd const local(::open(image.source.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
     if (!local) return fail(errno, "open " + image.source);
     return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = image.source});
 }
+
+namespace {
+
+/// A registry answers 200, and nothing is said of the body: many have none.
+/// Source: OCI distribution-spec, "Determining Support".
+Result<> ping_registry(Workshop& shop, Source const& source) {
+    content::Fetcher fetcher(shop.store, {});
+    content::Access const access = TRY(access_of(source));
+    content::Blob const blob = TRY(fetcher.fetch_blob(
+        access, {.remote = {.urls = urls_of(source, "/v2/")}, .most_bytes = largest_manifest}, shop.watch(source.url)));
+    (void)shop.store.discard(blob.digest);  // else gc() takes it
+    return {};
+}
+
+}  // namespace
 
 Result<> ping_source(Workshop& shop, Source const& source) {
     switch (source.type) {
@@ -418,9 +456,7 @@ Result<> ping_source(Workshop& shop, Source const& source) {
             }
             TRY(fetch_json(shop, source, "/index.json", role::DocumentKind::imgapi_list, largest_list));
             return {};
-        case SourceType::registry:
-            TRY(fetch_json(shop, source, "/v2/", role::DocumentKind::other, largest_manifest));
-            return {};
+        case SourceType::registry: return ping_registry(shop, source);
     }
     std::unreachable();
 }

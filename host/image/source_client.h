@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/content/fetcher.h"
 #include "host/content/store.h"
 #include "host/image/image_service.h"
 #include "host/image/workshop.h"
@@ -27,6 +28,12 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
 
 /// Checks that a source answers as its type says. Errors: why it does not.
 Result<> ping_source(Workshop& shop, Source const& source);
+
+/// Credentials and certificates for a source. Errors: those of reading them.
+Result<content::Access> access_of(Source const& source);
+
+/// The URLs of what a source and its mirrors have at a path.
+std::vector<std::string> urls_of(Source const& source, std::string const& path);
 
 /// Checks that the source's policy allows content with this name and digest. Errors: `denied`: a required signature is
 /// missing, or a signature is not good.

@@ -32,21 +32,47 @@ constexpr std::array<SignatureFile, 3> signature_files{{{".minisig", role::Signa
                                                         {".gpg", role::SignatureKind::openpgp_sums},
                                                         {".asc", role::SignatureKind::openpgp_sums}}};
 
+/// Where the sums of a source and their signatures are.
+struct SignaturePlace {
+    std::string base;                ///< for messages
+    std::vector<std::string> bases;  ///< with mirrors; or one path
+    content::Access access;
+};
+
+/// The credentials of a source are for its host, wherever they are used. Its certificates vouch for that host only.
+Result<SignaturePlace> place_of(Source const& source) {
+    SignaturePlace place{.base = source.signatures.empty() ? source.url : source.signatures, .bases = {}, .access = {}};
+    place.bases = source.signatures.empty() ? urls_of(source, "") : std::vector<std::string>{place.base};
+    if (place.base.starts_with('/') || source.url.starts_with('/')) return place;
+    place.access = TRY(access_of(source));
+    if (host_of(canonical_url(place.base)) != host_of(source.url)) place.access.authorities.clear();
+    return place;
+}
+
+Result<content::Blob> store_local(Workshop& shop, content::LeaseId lease, std::string const& path, std::size_t most) {
+    UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+    if (!file) return fail(errno, "open " + path);
+    auto blob = store_file(shop, lease, file.get(), {.maximum = most}, {.media_type = {}, .source = path});
+    if (!blob) return fail(blob.error().kind, path + ": " + blob.error().text());
+    return blob;
+}
+
 /// Fetches a small file next to the sums, on this host or behind an HTTP server. Returns nothing when it does not
 /// exist.
-Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseId lease, std::string const& base,
+Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseId lease, SignaturePlace const& place,
                                                  std::string const& name, std::size_t most) {
     Result<content::Blob> const blob = [&]() -> Result<content::Blob> {
-        std::string const path = base + "/" + name;
-        content::BlobFacts const facts{.media_type = {}, .source = path};
-        if (base.starts_with('/')) {
-            UniqueFd const file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-            if (!file) return fail(errno, "open " + path);
-            return store_file(shop, lease, file.get(), {.maximum = most}, facts);
-        }
+        if (place.base.starts_with('/')) return store_local(shop, lease, place.base + "/" + name, most);
+        std::vector<std::string> urls;
+        for (std::string const& base : place.bases)
+            urls.push_back(base + "/" + name);
         content::Fetcher fetcher(shop.store, {});
-        return fetcher.fetch_blob({}, {.remote = {.urls = {path}}, .most_bytes = most, .facts = facts, .lease = lease},
-                                  {.cancel = shop.settings.cancel});
+        return fetcher.fetch_blob(place.access,
+                                  {.remote = {.urls = std::move(urls)},
+                                   .most_bytes = most,
+                                   .facts = {.media_type = {}, .source = place.base + "/" + name},
+                                   .lease = lease},
+                                  shop.watch(place.base));
     }();
     if (!blob && blob.error().kind == ErrorKind::not_found) return std::optional<content::Blob>();
     return TRY(blob);
@@ -58,16 +84,35 @@ Result<std::string> content_of(Workshop& shop, content::Blob const& blob, std::s
 }
 
 /// Public keys of minisign are one line of Base64 below a comment; all else is for OpenPGP.
-bool is_minisign_key(std::string_view text) { return text.starts_with("untrusted comment:") || text.starts_with("RW"); }
+bool is_minisign_key(std::string_view text) {
+    text.remove_prefix(std::min(text.find_first_not_of("\r\n"), text.size()));
+    return text.starts_with("untrusted comment:") || text.starts_with("RW");
+}
+
+/// Whether a key ring consists of packets of OpenPGP, not of armor: the first bit of each packet is set.
+bool is_binary(std::string_view text) { return !text.empty() && static_cast<unsigned char>(text.front()) >= 0x80; }
+
+/// Key rings as the verifier takes them: first those of packets, then those in armor without what is before it.
+std::string key_rings(std::vector<std::string> const& texts) {
+    std::string packets;
+    std::string armor;
+    for (std::string_view text : texts) {
+        if (is_minisign_key(text)) continue;
+        if (is_binary(text)) {
+            packets += text;
+        } else {
+            text.remove_prefix(std::min(text.find("-----BEGIN "), text.size()));
+            armor.append(text).append("\n");
+        }
+    }
+    return packets + armor;
+}
 
 std::string keys_for(role::SignatureKind kind, std::vector<std::string> const& texts) {
+    if (kind == role::SignatureKind::openpgp_sums) return key_rings(texts);
     std::string keys;
     for (std::string_view text : texts) {
-        if (is_minisign_key(text) != (kind == role::SignatureKind::minisign)) continue;
-        if (kind == role::SignatureKind::openpgp_sums) {
-            keys += text;
-            continue;
-        }
+        if (!is_minisign_key(text)) continue;
         while (!text.empty()) {
             std::size_t const end = std::min(text.find('\n'), text.size());
             std::string_view const line = text.substr(0, end);
@@ -87,20 +132,22 @@ struct Signature {
     content::Blob blob;
 };
 
-Result<std::optional<Signature>> find_signature(Workshop& shop, content::LeaseId lease, std::string const& base) {
-    for (SignatureFile const& file : signature_files) {
+/// Finds a signature for which there are keys. If there is none, finds any other: it will be refused.
+Result<std::optional<Signature>> find_signature(Workshop& shop, content::LeaseId lease, SignaturePlace const& place,
+                                                std::vector<std::string> const& keys) {
+    auto const has_keys = [&](SignatureFile const& file) { return !keys_for(file.kind, keys).empty(); };
+    auto files = signature_files;
+    std::ranges::stable_partition(files, has_keys);
+    for (SignatureFile const& file : files) {
         auto blob =
-            TRY(fetch_small(shop, lease, base, std::string(sums_name) + std::string(file.end), largest_signature));
+            TRY(fetch_small(shop, lease, place, std::string(sums_name) + std::string(file.end), largest_signature));
         if (blob) return Signature{file.kind, *std::move(blob)};
     }
     return std::optional<Signature>();
 }
 
-Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, Signature const& signature,
-               std::string const& name, role::Digest const& digest) {
-    std::vector<std::string> texts;
-    for (std::string const& path : source.keys)
-        texts.push_back(TRY(read_file(path, largest_keys)));
+Result<> check(Workshop& shop, Source const& source, std::vector<std::string> const& keys, content::Blob const& sums,
+               Signature const& signature, std::string const& name, role::Digest const& digest) {
     UniqueFd const signed_file = TRY(shop.store.open_blob(sums.digest));
     bool const is_minisign = signature.kind == role::SignatureKind::minisign;
     auto const signature_text = TRY(content_of(shop, signature.blob, largest_signature));
@@ -109,7 +156,7 @@ Result<> check(Workshop& shop, Source const& source, content::Blob const& sums, 
                                                              .digest = is_minisign ? sums.digest : digest,
                                                              .signed_file = signed_file.get(),
                                                              .signature = signature_text,
-                                                             .keys = keys_for(signature.kind, texts)});
+                                                             .keys = keys_for(signature.kind, keys)});
     if (!good) return fail(good.error().kind, "source " + source.url + ": " + good.error().text());
     auto const sum = content::find_sum(TRY(content_of(shop, sums, largest_sums)), name);
     if (sum && *sum == digest) return {};
@@ -123,13 +170,16 @@ Result<> check_source_signature(Workshop& shop, Source const& source, std::strin
                                 role::Digest const& digest) {
     if (source.signature == SignaturePolicy::none) return {};
     bool const is_required = source.signature == SignaturePolicy::required;
-    std::string const& base = source.signatures.empty() ? source.url : source.signatures;
+    std::vector<std::string> keys;
+    for (std::string const& path : source.keys)
+        keys.push_back(TRY(read_file(path, largest_keys)));
+    SignaturePlace const place = TRY(place_of(source));
     auto lease = TRY(WorkLease::make(shop, "signature of " + name));
-    auto const sums = TRY(fetch_small(shop, lease.id(), base, std::string(sums_name), largest_sums));
-    auto const signature = sums ? TRY(find_signature(shop, lease.id(), base)) : std::optional<Signature>();
+    auto const sums = TRY(fetch_small(shop, lease.id(), place, std::string(sums_name), largest_sums));
+    auto const signature = sums ? TRY(find_signature(shop, lease.id(), place, keys)) : std::optional<Signature>();
     if (!signature && is_required)
-        return denied(source, base + (sums ? " has no signature of SHA256SUMS" : " has no SHA256SUMS"));
-    if (signature) TRY(check(shop, source, *sums, *signature, name, digest));
+        return denied(source, place.base + (sums ? " has no signature of SHA256SUMS" : " has no SHA256SUMS"));
+    if (signature) TRY(check(shop, source, keys, *sums, *signature, name, digest));
     return lease.end();
 }
 

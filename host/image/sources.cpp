@@ -40,7 +40,7 @@ std::unexpected<Error> bad_url(std::string_view url, std::string why) {
     return fail("source " + json::quoted(url, 120) + ": " + std::move(why));
 }
 
-Result<> check_url(SourceType type, std::string_view url, bool is_insecure) {
+Result<> check_one_url(SourceType type, std::string_view url, bool is_insecure) {
     if (!is_url_text(url)) return bad_url(url, "it is not a URL");
     if (url.starts_with('/')) {
         if (type == SourceType::directory) return {};
@@ -113,11 +113,10 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
     return rows;
 }
 
-void check_source(Source const& source, json::Present<Source, Reading> const& present, json::Where const& at,
-                  Reading& reading) {
+void check_keys(Source const& source, json::Present<Source, Reading> const& present, json::Where const& at,
+                Reading& reading) {
     if (present.has("url") && !present.is_faulty("url")) {
-        if (auto const good = check_url(source.type, source.url, source.is_insecure); !good)
-            reading.problems.add(at, good.error().text());
+        if (auto const good = check_source(source); !good) reading.problems.add(at, good.error().text());
     }
     if (source.signature != SignaturePolicy::none && source.keys.empty())
         reading.problems.add(json::Where{&at, "keys"}, "a signature is checked with keys, and there are none");
@@ -130,7 +129,7 @@ std::span<json::Field<Configuration, Reading> const> table(json::TableOf<Configu
         &json::any_text, [](json::Node const&, json::Where const&, Configuration&, Reading&) {}};
     static constexpr std::array<json::Field<Configuration, Reading>, 3> rows{{
         {.name = "sources",
-         .value = as<&Configuration::sources, json::List<json::Record<Source, source_shape, check_source>>>,
+         .value = as<&Configuration::sources, json::List<json::Record<Source, source_shape, check_keys>>>,
          .description = "Where images come from, in the order in which they are asked."},
         {.name = "userAgentExtra", .value = ignored, .description = "Of SmartOS; it has no effect."},
         {.name = "upgradedToVer", .value = ignored, .description = "Of SmartOS; it has no effect."},
@@ -149,12 +148,6 @@ void write_source(json::Writer& out, Source const& source) {
     if (!source.authorities.empty()) out.member("authorities", source.authorities);
     if (!source.channel.empty()) out.member("channel", source.channel);
     out.close('}');
-}
-
-std::string without_slash(std::string_view url) {
-    while (url.size() > 1 && url.ends_with('/'))
-        url.remove_suffix(1);
-    return std::string(url);
 }
 
 }  // namespace
@@ -180,7 +173,7 @@ Result<ReadConfiguration> read_configuration(std::string_view text, std::string_
                                      .details = texts(std::move(reading.problems))});
     }
     for (Source& source : configuration->sources)
-        source.url = without_slash(source.url);
+        source.url = canonical_url(source.url);
     return ReadConfiguration{*std::move(configuration), texts(std::move(reading.warnings))};
 }
 
@@ -202,15 +195,40 @@ std::string source_json(Source const& source) {
 }
 
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure) {
-    std::string text = without_slash(url);
-    TRY(check_url(type, text, is_insecure));
+    std::string text = canonical_url(url);
+    TRY(check_one_url(type, text, is_insecure));
     return Source{.type = type, .url = std::move(text), .is_insecure = is_insecure};
+}
+
+Result<> check_source(Source const& source) {
+    TRY(check_one_url(source.type, canonical_url(source.url), source.is_insecure));
+    for (std::string const& mirror : source.mirrors) {
+        if (source.url.starts_with('/')) return bad_url(source.url, "a directory of this host has no mirrors");
+        // A mirror is never a path.
+        TRY(check_one_url(SourceType::imgapi, canonical_url(mirror), source.is_insecure));
+    }
+    if (source.signatures.empty()) return {};
+    return check_one_url(SourceType::directory, canonical_url(source.signatures), source.is_insecure);
 }
 
 std::string_view host_of(std::string_view url) {
     std::size_t const scheme = url.find("://");
     std::string_view const rest = scheme == std::string_view::npos ? url : url.substr(scheme + 3);
     return rest.substr(0, rest.find('/'));
+}
+
+std::string canonical_url(std::string_view url) {
+    while (url.size() > 1 && url.ends_with('/'))
+        url.remove_suffix(1);
+    std::string text(url);
+    std::size_t const scheme = text.find("://");
+    if (text.starts_with('/') || scheme == std::string::npos) return text;
+    std::size_t const end = std::min(text.find_first_of("/?#", scheme + 3), text.size());
+    std::transform(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(end), text.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::string_view const port = text.starts_with("https:") ? ":443" : text.starts_with("http:") ? ":80" : "";
+    if (!port.empty() && host_of(text).ends_with(port)) text.erase(end - port.size(), port.size());
+    return text;
 }
 
 Result<SourceType> parse_source_type(std::string_view name) {

@@ -61,12 +61,20 @@ std::string configuration_text(Configuration const& configuration);
 /// One source as JSON in one line.
 std::string source_json(Source const& source);
 
-/// Checks a URL as typed by a user, and removes a slash at its end. Errors: `invalid`: an unknown scheme; HTTP to
+/// Checks a URL as typed by a user, and gives it its canonical form. Errors: `invalid`: an unknown scheme; HTTP to
 /// another machine without `is_insecure`; a user name or password in it.
 Result<Source> make_source(SourceType type, std::string_view url, bool is_insecure);
 
+/// Checks the URLs of a source, of its mirrors and of its signatures. Errors: as of make_source().
+Result<> check_source(Source const& source);
+
 /// Returns "registry.example:5000" for "https://registry.example:5000/x".
 std::string_view host_of(std::string_view url);
+
+/// The one spelling of a URL: without a slash at its end, with scheme and host in lower case, without the port that its
+/// scheme has anyway. So a source is found, and its signature policy holds, however its URL is typed. A path only loses
+/// its slash.
+std::string canonical_url(std::string_view url);
 
 /// Reads "imgapi", "directory" or "registry"; "docker" is an old name for the last. Errors: `invalid`.
 Result<SourceType> parse_source_type(std::string_view name);

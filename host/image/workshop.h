@@ -39,6 +39,9 @@ struct Workshop {
         return store.lock(std::move(keys), std::chrono::steady_clock::now() + patience, settings.cancel);
     }
 
+    /// For the fetch of something small: tells what it waits for, and ends when the user wants to stop.
+    [[nodiscard]] content::Watcher watch(std::string image) const;
+
     /// Errors: `refused`: "cancelled" when the user wants to stop.
     Result<> check_cancelled() const;
 };

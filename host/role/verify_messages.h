@@ -66,7 +66,7 @@ enum class DocumentKind : std::uint8_t {
     manifest,     ///< OCI image manifest, Docker schema 2
     config,       ///< OCI image configuration
     imgapi,       ///< one manifest of IMGAPI, version 2
-    imgapi_list,  ///< an array of them
+    imgapi_list,  ///< an array of them; they are not looked at
     tags,         ///< a registry's answer to tags/list
     other,        ///< any JSON within the limits
 };

@@ -89,6 +89,7 @@ bool is_fingerprint(std::string_view text) {
 
 Result<std::string> read_status(std::string_view status) {
     std::optional<std::string> key;
+    std::optional<std::string> unknown;
     bool is_good = false;
     while (!status.empty()) {
         std::size_t const end = std::min(status.find('\n'), status.size());
@@ -100,9 +101,7 @@ Result<std::string> read_status(std::string_view status) {
         if (word == "GOODSIG") is_good = true;
         if (word == "BADSIG" || word == "EXPSIG" || word == "EXPKEYSIG" || word == "REVKEYSIG")
             return fail(ErrorKind::denied, "signature is not good: " + std::string(word));
-        if (word == "NO_PUBKEY" && !key)
-            return fail(ErrorKind::denied,
-                        "signature is by key " + std::string(take_word(line)) + ", which is not trusted");
+        if (word == "NO_PUBKEY" && !unknown) unknown = std::string(take_word(line));
         if (word != "VALIDSIG" || key) continue;
         // its ninth argument is the primary key; the first may be a subkey
         std::string_view primary = take_word(line);
@@ -110,15 +109,43 @@ Result<std::string> read_status(std::string_view status) {
             primary = argument;
         if (is_fingerprint(primary)) key = std::string(primary);
     }
-    if (!key || !is_good) return fail(ErrorKind::denied, "signature is not good");
-    return *std::move(key);
+    if (key && is_good) return *std::move(key);
+    if (!key && unknown) return fail(ErrorKind::denied, "signature is by key " + *unknown + ", which is not trusted");
+    return fail(ErrorKind::denied, "signature is not good");
+}
+
+bool has_unknown_keys_only(std::string_view status) {
+    static constexpr std::array<std::string_view, 10> harmless{
+        "NEWSIG",    "KEY_CONSIDERED", "SIG_ID",         "GOODSIG",       "VALIDSIG",
+        "NO_PUBKEY", "NOTATION_NAME",  "NOTATION_FLAGS", "NOTATION_DATA", "POLICY_URL"};
+    bool has_unknown = false;
+    while (!status.empty()) {
+        std::size_t const end = std::min(status.find('\n'), status.size());
+        std::string_view line = status.substr(0, end);
+        status.remove_prefix(std::min(end + 1, status.size()));
+        if (!line.starts_with(status_prefix)) continue;
+        line.remove_prefix(status_prefix.size());
+        std::string_view const word = take_word(line);
+        if (word == "ERRSIG") {
+            std::string_view reason;  // its sixth argument
+            for (int i = 0; i < 6; ++i)
+                reason = take_word(line);
+            if (reason != "9") return false;  // 9: there is no such key
+            has_unknown = true;
+        } else if (std::ranges::find(harmless, word) == harmless.end()) {
+            return false;
+        }
+    }
+    return has_unknown;
 }
 
 Result<std::string> without_armor(std::string_view certificates) {
     static constexpr std::string_view begin = "-----BEGIN PGP PUBLIC KEY BLOCK-----";
     static constexpr std::string_view end = "-----END PGP PUBLIC KEY BLOCK-----";
     if (certificates.find(begin) == certificates.npos) return std::string(certificates);
-    std::string binary;
+    // Packets may come before the armor: their first bit is set, and that of a comment is not.
+    bool const has_packets = static_cast<unsigned char>(certificates.front()) >= 0x80;
+    std::string binary(certificates.substr(0, has_packets ? certificates.find(begin) : 0));
     for (std::size_t at = certificates.find(begin); at != certificates.npos; at = certificates.find(begin)) {
         certificates.remove_prefix(at + begin.size());
         std::size_t const stop = certificates.find(end);
@@ -159,7 +186,10 @@ Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd
     TRY(role::confine(std::move(outer), started));
     std::string const status = TRY(read_back(outputs.status));
     std::string key = TRY(read_status(status));
-    if (exit_status != 0) return fail(ErrorKind::denied, "signature is not good");
+    // gpgv fails when it does not have the key of one of several signatures: one by a trusted key is enough. Not so for
+    // an inline signature, of which gpgv writes the text before it knows who has signed that.
+    bool const is_good = exit_status == 0 || (exit_status == 2 && is_detached && has_unknown_keys_only(status));
+    if (!is_good) return fail(ErrorKind::denied, "signature is not good");
     if (!is_detached) sums = TRY(read_back(outputs.text));
     return SignedSums{std::move(sums), std::move(key)};
 }

@@ -22,11 +22,16 @@ struct SignedSums {
 /// Errors: `denied`: "signature is not good", with what gpgv said; `unsupported`: "gpgv is not installed".
 Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files);
 
-/// The fingerprint of the one good signature that gpgv reports with --status-fd. Errors: `denied`.
+/// The fingerprint of the first good signature that gpgv reports with --status-fd. Errors: `denied`: there is none, or
+/// one by a known key is bad or expired, or its key is expired or revoked.
 /// Source: GnuPG, doc/DETAILS, "VALIDSIG"
 Result<std::string> read_status(std::string_view status);
 
-/// Converts certificates to binary, as gpgv wants them. Errors: `invalid` for broken armor.
+/// Whether gpgv has nothing to complain of but signatures by keys that it does not have.
+bool has_unknown_keys_only(std::string_view status);
+
+/// Converts certificates to binary, as gpgv wants them: any number in armor, and binary ones before them. Errors:
+/// `invalid` for broken armor.
 Result<std::string> without_armor(std::string_view certificates);
 
 }  // namespace triton::verify

@@ -49,7 +49,7 @@ std::string as_json(image::ScrubReport const& report) {
 }
 
 Outcome scrub(Context& context, ContentOptions const& options) {
-    auto service = TRY_RUN(context.writer());
+    auto service = TRY_RUN(context.writer(options.is_json));
     auto const report = TRY_RUN(service.scrub());
     TRY_RUN(Context::print(options.is_json ? as_json(report) : describe(report)));
     for (image::ScrubFinding const& finding : report.bad) {

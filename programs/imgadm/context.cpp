@@ -1,5 +1,6 @@
 #include "programs/imgadm/context.h"
 
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -65,9 +66,21 @@ Result<> Context::print(std::string_view text) {
 void Context::message(std::string_view text) { output(false).message(text); }
 void Context::warning(std::string_view text) { output(false).warning(text); }
 
+void Context::end_progress() {
+    if (output_) output_->clear();
+}
+
 bool Context::is_cancelled() const {
     pollfd waiting{.fd = cancel_, .events = POLLIN, .revents = 0};
     return cancel_ >= 0 && ::poll(&waiting, 1, 0) > 0;
+}
+
+bool Context::wait_for_input() const {
+    std::array<pollfd, 2> waiting{
+        {{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0}, {.fd = cancel_, .events = POLLIN, .revents = 0}}};
+    while (::poll(waiting.data(), waiting.size(), -1) < 0 && errno == EINTR) {
+    }
+    return waiting[1].revents == 0;
 }
 
 }  // namespace triton::program

@@ -43,7 +43,11 @@ public:
     static Result<> print(std::string_view text);
     void message(std::string_view text);
     void warning(std::string_view text);
+    /// Takes the line of progress away, so that nothing is written behind it.
+    void end_progress();
     [[nodiscard]] bool is_cancelled() const;
+    /// Waits until standard input can be read. Returns false when the user wants to stop.
+    [[nodiscard]] bool wait_for_input() const;
 
 private:
     ProgressOutput& output(bool is_quiet);

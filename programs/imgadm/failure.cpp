@@ -45,6 +45,11 @@ Failure not_installed(Error error) {
     return {ExitCode::not_installed, "ImageNotInstalled", std::move(error)};
 }
 
+Failure interrupted() {
+    return {ExitCode::interrupted, "Interrupted",
+            Error{.kind = ErrorKind::refused, .attempted = {}, .reason = "cancelled", .details = {}}};
+}
+
 std::string render_failure(Failure const& failure, bool is_json) {
     if (is_json) {
         json::Writer out;

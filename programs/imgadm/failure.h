@@ -29,6 +29,8 @@ Failure failure_of(Error error);
 Failure usage_failure(std::string reason);
 /// Makes a failure of an image that should be installed and is not.
 Failure not_installed(Error error);
+/// The user has stopped the command before it did anything.
+Failure interrupted();
 
 /// "imgadm: error (ImageNotInstalled): ..." with a line for each detail, harmless on a terminal; with `is_json` an
 /// object in one line.

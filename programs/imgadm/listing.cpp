@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "lib/base/nearest.h"
@@ -125,11 +127,25 @@ Result<std::vector<Filter>> parse_filters(std::span<std::string const> texts) {
     return filters;
 }
 
-/// Returns a negative number, zero or a positive one: numbers are compared by size, everything else as text.
+std::optional<long double> number_of(json::Node const& node) {
+    if (auto const* const number = node.get<std::int64_t>()) return *number;
+    auto const* const odd = node.get<json::OddNumber>();  // 1.5, or one of more than 64 bits
+    if (!odd) return std::nullopt;
+    long double number = 0;
+    auto const [end, error] = std::from_chars(odd->text.data(), odd->text.data() + odd->text.size(), number);
+    return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+/// Returns a negative number, zero or a positive one. Nothing comes first, then numbers by size, then the rest as text:
+/// one order for all, although a tag may be a number in one image and a text in another.
 int compare(json::Node const& a, json::Node const& b) {
-    auto const* const number_a = a.get<std::int64_t>();
-    auto const* const number_b = b.get<std::int64_t>();
+    auto const number_a = number_of(a);
+    auto const number_b = number_of(b);
     if (number_a && number_b) return *number_a < *number_b ? -1 : *number_a > *number_b ? 1 : 0;
+    auto const rank = [](json::Node const& node, bool is_number) {
+        return node.get<json::Null>() ? 0 : is_number ? 1 : 2;
+    };
+    if (int const order = rank(a, number_a.has_value()) - rank(b, number_b.has_value())) return order;
     return text_of(a).compare(text_of(b));
 }
 
@@ -145,11 +161,12 @@ void sort_by(std::vector<Listed>& images, std::span<std::string_view const> keys
     });
 }
 
+/// A field for programs. harmless() has already put a backslash before each backslash.
 std::string parsable(std::string_view text) {
     std::string out;
     for (char const c : text) {
-        if (c == ':' || c == '\\') out += '\\';
-        out += c == '\n' ? ' ' : c;
+        if (c == ':') out += '\\';
+        out += c;
     }
     return out;
 }

@@ -54,9 +54,10 @@ int main(int argc, char** argv) {
     triton::UniqueFd const interrupts = catch_interrupts();
     triton::program::Context context(line->options, interrupts.get());
     auto const outcome = line->run(context);
+    context.end_progress();
     if (outcome) return static_cast<int>(ExitCode::ok);
     Failure failure = outcome.error();
-    if (context.is_cancelled()) {
+    if (context.is_cancelled() && failure.exit != ExitCode::interrupted) {
         failure.exit = ExitCode::interrupted;
         failure.code = "Interrupted";
         failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");

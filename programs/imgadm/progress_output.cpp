@@ -19,6 +19,7 @@ namespace {
 constexpr std::string_view erase_line = "\r\x1b[K";
 constexpr auto sample = std::chrono::milliseconds(500);
 constexpr double weight_of_the_newest = 0.4;
+constexpr char waiting_text[] = ", waiting to try again: ";
 
 std::size_t terminal_columns() {
     winsize size{};
@@ -84,7 +85,9 @@ std::string progress_line(image::Progress const& progress, std::uint64_t bytes_p
         if (bytes_per_second > 0 && progress.total > progress.done)
             line += ", " + shown_seconds((progress.total - progress.done) / bytes_per_second + 1) + " left";
     }
-    return cut(line + ": " + harmless(progress.image), columns);
+    line += ": " + harmless(progress.image);
+    if (!progress.waiting_for.empty()) line += waiting_text + harmless(progress.waiting_for);
+    return cut(std::move(line), columns);
 }
 
 ProgressOutput::ProgressOutput(ProgressMode mode, bool is_quiet)
@@ -112,8 +115,11 @@ void ProgressOutput::progress(image::Progress const& progress) {
     if (is_new) {
         phase_ = progress.phase;
         image_ = progress.image;
+        waited_for_.clear();
         meter_ = RateMeter();
     }
+    bool const is_new_wait = !progress.waiting_for.empty() && progress.waiting_for != waited_for_;
+    if (is_new_wait) waited_for_ = progress.waiting_for;
     std::uint64_t const rate = meter_.update(progress.done, std::chrono::steady_clock::now());
     switch (mode_) {
         case ProgressMode::line:
@@ -121,8 +127,9 @@ void ProgressOutput::progress(image::Progress const& progress) {
             show(std::string(erase_line) + progress_line(progress, rate, terminal_columns() - 1));
             return;
         case ProgressMode::lines:
-            if (is_new)
-                show("imgadm: " + std::string(image::name_of(progress.phase)) + ": " + harmless(progress.image) + "\n");
+            if (is_new || is_new_wait)
+                show("imgadm: " + std::string(image::name_of(progress.phase)) + ": " + harmless(progress.image) +
+                     (is_new_wait ? waiting_text + harmless(progress.waiting_for) : "") + "\n");
             return;
         case ProgressMode::json: {
             json::Writer out;
@@ -132,8 +139,9 @@ void ProgressOutput::progress(image::Progress const& progress) {
                 .member("image", progress.image)
                 .member("done", progress.done)
                 .member("total", progress.total)
-                .member("bytesPerSecond", rate)
-                .close('}');
+                .member("bytesPerSecond", rate);
+            if (!progress.waiting_for.empty()) out.member("waitingFor", progress.waiting_for);
+            out.close('}');
             show(std::move(out).text() + "\n");
             return;
         }

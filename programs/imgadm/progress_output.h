@@ -62,6 +62,7 @@ private:
     bool is_line_shown_ = false;
     image::Phase phase_ = image::Phase::resolving;
     std::string image_;
+    std::string waited_for_;
     RateMeter meter_;
 };
 

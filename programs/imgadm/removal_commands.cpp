@@ -1,6 +1,7 @@
 // delete, vacuum, gc, pin, unpin: which images go and which stay.
 
 #include <array>
+#include <expected>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -101,21 +102,29 @@ std::string describe(std::vector<image::Victim> const& victims, bool is_json) {
     return text + std::to_string(victims.size()) + " in all, " + shown_bytes(bytes) + "\n";
 }
 
-bool is_confirmed() {
-    std::cout << "Delete them? [y/N] " << std::flush;
+/// Asks on standard error: standard output may be read by a program. Errors: interrupted.
+std::expected<bool, Failure> is_confirmed(Context& context) {
+    std::cerr << "Delete them? [y/N] " << std::flush;
+    if (!context.wait_for_input()) {
+        std::cerr << '\n';
+        return std::unexpected(interrupted());
+    }
     std::string answer;
-    return std::getline(std::cin, answer) && (answer == "y" || answer == "Y" || answer == "yes");
+    if (!std::getline(std::cin, answer)) std::cerr << '\n';  // the end of the input
+    return answer == "y" || answer == "Y" || answer == "yes";
 }
 
 Outcome vacuum(Context& context, RemovalOptions const& options) {
-    auto service = TRY_RUN(context.writer());
+    auto service = TRY_RUN(context.writer(options.is_json));
     auto const victims = TRY_RUN(service.vacuum(true));
     TRY_RUN(Context::print(describe(victims, options.is_json)));
     if (options.is_dry_run || victims.empty()) return {};
     if (!options.is_forced) {
         if (::isatty(STDIN_FILENO) == 0)
             return std::unexpected(usage_failure("nobody can be asked; -f deletes them, -n only lists them"));
-        if (!is_confirmed()) return {};
+        auto const confirmed = is_confirmed(context);
+        if (!confirmed) return std::unexpected(confirmed.error());
+        if (!*confirmed) return {};
     }
     TRY_RUN(service.vacuum(false));
     return {};
@@ -135,7 +144,7 @@ void add_gc(CLI::App& app, Run& run) {
     app.add_flag("-j,--json", options->is_json, "print JSON");
     app.callback([options, &run] {
         run = [options](Context& context) -> Outcome {
-            auto service = TRY_RUN(context.writer());
+            auto service = TRY_RUN(context.writer(options->is_json));
             auto const victims = TRY_RUN(service.collect(options->is_dry_run));
             TRY_RUN(Context::print(describe(victims, options->is_json)));
             return {};

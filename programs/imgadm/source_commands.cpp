@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -64,19 +66,52 @@ bool has_source(std::vector<image::Source> const& sources, std::string_view url)
     return std::ranges::find(sources, url, &image::Source::url) != sources.end();
 }
 
-Outcome add_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
+/// A path of the command line as imgadm.conf has it: other commands run in other directories.
+std::string absolute(std::string const& path) {
+    std::error_code ignored;  // without a current directory the path stays relative, which is refused
+    auto const whole = std::filesystem::absolute(path, ignored).lexically_normal();
+    return path.empty() || ignored ? path : whole.string();
+}
+
+/// Whether a text is a directory as a user types it, and not a URL.
+bool is_relative_path(std::string_view text) {
+    return text == "." || text == ".." || text.starts_with("./") || text.starts_with("../");
+}
+
+/// Reads the options of sources that are added. Errors: usage, also if one of them would be ignored.
+std::expected<image::Source, Failure> described_source(SourcesCommand const& command) {
     auto const type = image::parse_source_type(command.type);
     if (!type) return std::unexpected(usage_failure(type.error().text()));
     auto const policy = parse_policy(command.policy);
     if (!policy) return std::unexpected(usage_failure(policy.error().text()));
+    image::Source source = command.details;
+    source.type = *type;
+    source.signature = *policy;
+    bool const is_checked = *policy != image::SignaturePolicy::none;
+    if (is_checked && source.keys.empty())
+        return std::unexpected(usage_failure("--signature " + command.policy + " needs a key: --key FILE"));
+    if (!is_checked && (!source.keys.empty() || !source.signatures.empty()))
+        return std::unexpected(usage_failure(std::string(source.keys.empty() ? "--signatures" : "--key") +
+                                             " is for --signature required or if-present: no signature is checked"));
+    if (!source.channel.empty() && *type != image::SourceType::imgapi)
+        return std::unexpected(usage_failure("--channel is for a source of type imgapi"));
+    for (std::string& key : source.keys)
+        key = absolute(key);
+    source.authfile = absolute(source.authfile);
+    source.authorities = absolute(source.authorities);
+    return source;
+}
+
+Outcome add_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
+    auto const described = described_source(command);
+    if (!described) return std::unexpected(described.error());
     std::vector<image::Source> wanted;
     for (std::string const& url : command.added) {
-        auto made = image::make_source(*type, url, command.details.is_insecure);
-        if (!made) return std::unexpected(usage_failure(made.error().text()));
-        image::Source source = command.details;
-        source.type = made->type;
-        source.url = made->url;
-        source.signature = *policy;
+        bool const is_relative = described->type == image::SourceType::directory && is_relative_path(url);
+        image::Source source = *described;
+        source.url = image::canonical_url(is_relative ? absolute(url) : url);
+        if (auto const good = image::check_source(source); !good)
+            return std::unexpected(usage_failure(good.error().text()));
         if (!command.is_forced && !has_source(service.sources(), source.url)) TRY_RUN(service.check(source));
         wanted.push_back(std::move(source));
     }
@@ -102,12 +137,11 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
 Outcome remove_sources(Context& context, image::ImageService& service, SourcesCommand const& command) {
     std::vector<std::string> done;  // told once it is
     auto const remove = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
-        for (std::string_view url : command.removed) {
-            while (url.size() > 1 && url.ends_with('/'))
-                url.remove_suffix(1);
+        for (std::string const& given : command.removed) {
+            std::string const url = image::canonical_url(given);
             auto const found = std::ranges::find(sources, url, &image::Source::url);
             if (found == sources.end()) {
-                done.push_back("Do not have \"" + std::string(url) + "\" as a source, no change");
+                done.push_back("Do not have \"" + url + "\" as a source, no change");
                 continue;
             }
             done.push_back("Deleted \"" + std::string(image::name_of(found->type)) + "\" image source \"" + found->url +
@@ -204,35 +238,38 @@ Outcome sources(Context& context, SourcesCommand const& command) {
 
 /// Options of a source that is added. Returns them.
 std::vector<CLI::Option*> add_details(CLI::App& app, SourcesCommand& command) {
-    return {
-        app.add_option("-t,--type", command.type, "type of the added source: imgapi, directory or registry")
-            ->capture_default_str(),
-        app.add_flag("-k,--insecure", command.details.is_insecure,
-                     "accept plain HTTP from another machine for the added source"),
-        app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers"),
-        app.add_option("--signature", command.policy,
-                       "signature policy of the added source: required, if-present or none")
-            ->capture_default_str(),
-        app.add_option("--key", command.details.keys, "file with a public key for the added source")->type_name("FILE"),
-        app.add_option("--signatures", command.details.signatures,
-                       "where SHA256SUMS and its signature are; default: the added source")
-            ->type_name("URL"),
-        app.add_option("--authfile", command.details.authfile,
-                       "credentials for the added source, in the format of ~/.docker/config.json")
-            ->type_name("FILE"),
-        app.add_option("--mirror", command.details.mirrors, "another URL with the same content as the added source")
-            ->type_name("URL"),
-        app.add_option("--cacert", command.details.authorities,
-                       "file of certificates that vouch for the added source, in PEM")
-            ->type_name("FILE"),
-        app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server")};
+    return {app.add_option("-t,--type", command.type, "type of the added source: imgapi, directory or registry")
+                ->capture_default_str(),
+            app.add_flag("-k,--insecure", command.details.is_insecure,
+                         "accept plain HTTP from another machine for the added source"),
+            app.add_flag("-f,--force", command.is_forced, "add it without asking whether it answers"),
+            app.add_option("--signature", command.policy,
+                           "signature policy of the added source: required, if-present or none")
+                ->capture_default_str(),
+            app.add_option("--key", command.details.keys, "file with a public key for the added source")
+                ->type_name("FILE")
+                ->allow_extra_args(false),
+            app.add_option("--signatures", command.details.signatures,
+                           "where SHA256SUMS and its signature are; default: the added source")
+                ->type_name("URL"),
+            app.add_option("--authfile", command.details.authfile,
+                           "credentials for the added source, in the format of ~/.docker/config.json")
+                ->type_name("FILE"),
+            app.add_option("--mirror", command.details.mirrors, "another URL with the same content as the added source")
+                ->type_name("URL")
+                ->allow_extra_args(false),
+            app.add_option("--cacert", command.details.authorities,
+                           "file of certificates that vouch for the added source, in PEM")
+                ->type_name("FILE"),
+            app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server")};
 }
 
 void add_sources_command(CLI::App& app, Run& run) {
     auto command = std::make_shared<SourcesCommand>();
-    auto* const add = app.add_option("-a,--add", command->added, "add a source")->type_name("URL")->expected(1);
+    auto* const add =
+        app.add_option("-a,--add", command->added, "add a source")->type_name("URL")->allow_extra_args(false);
     auto* const remove =
-        app.add_option("-d,--delete", command->removed, "remove a source")->type_name("URL")->expected(1);
+        app.add_option("-d,--delete", command->removed, "remove a source")->type_name("URL")->allow_extra_args(false);
     auto* const edit = app.add_flag("-e,--edit", command->is_edit, "edit the sources with $EDITOR");
     auto* const check = app.add_flag("-c,--check", command->is_check, "ask each source whether it answers");
     auto* const json = app.add_flag("-j,--json", command->is_json, "print JSON");

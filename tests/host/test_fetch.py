@@ -249,7 +249,7 @@ def test_after_a_kill_at_nine_tenths_little_comes_again(place, server, how):
 
 
 @pytest.mark.parametrize(
-    ("status", "kind"), [(401, "denied"), (403, "denied"), (404, "notFound"), (410, "notFound"), (400, "invalid"), (418, "invalid")]
+    ("status", "kind"), [(204, "invalid"), (304, "invalid"), (401, "denied"), (403, "denied"), (404, "notFound"), (410, "notFound"), (400, "invalid"), (418, "invalid")]
 )
 def test_refusals_are_told_at_once(place, server, status, kind):
     server.on("/blob", lambda request: request.send(status, b"x" * 1000))
@@ -460,6 +460,48 @@ def test_a_token_service_gets_the_credentials_and_the_registry_the_token(place, 
         assert_stored(place, place.fetch(**words, **secret, **of(SMALL)), SMALL)
         assert service.paths() == ["/token?service=reg&scope=repository%3aa%2fb%3apull"]
     assert all(SECRET not in str(headers) and basic(f"alice:{SECRET}") not in str(headers) for _, headers in server.requests)
+
+
+@pytest.mark.parametrize("life", ["0", "-1", "1", "null"])
+def test_a_token_that_is_said_to_live_for_no_time_is_used(place, server, life):
+    def serve(request):
+        if request.headers.get("Authorization") == "Bearer tok-en":
+            return request.serve(SMALL)
+        request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}"')
+
+    server.on("/blob", serve)
+    server.on("/token", lambda request: request.send(200, b'{"token":"tok-en","expires_in":%s}' % life.encode()))
+    assert_stored(place, place.fetch(url=server.url("/blob"), **of(SMALL)), SMALL)
+    assert len(server.requests) == 3
+
+
+@pytest.mark.parametrize(("status", "attempts", "kind"), [
+    (200, 1, "corrupt"), (204, 1, "unavailable"), (302, 1, "unavailable"), (401, 1, "denied"), (403, 1, "denied"), (404, 1, "unavailable"),
+    (408, 2, "timeout"), (425, 2, "unavailable"), (429, 2, "busy"), (503, 2, "unavailable")])
+def test_a_token_service_that_fails_is_asked_again_if_that_may_help(place, server, status, attempts, kind):
+    """Not found is only what the registry does not find."""
+    server.on("/blob", lambda request: request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}"'))
+    server.on("/token", lambda request: request.send(status, b"x" * 300_000 if status == 200 else b"", Retry_After=0))
+    result = place.fetch(url=server.url("/blob"), attempts=2, **of(SMALL))
+    told = "gives more than 262144 bytes" if status == 200 else f"answers {status}"
+    assert_failed(place, result, kind, f"cannot fetch {server.url('/blob')}: the token service of 127.0.0.1:{server.port} {told}")
+    assert server.paths().count("/token") == attempts
+
+
+def test_nobody_is_told_of_credentials_that_were_not_given(place, server):
+    """As at Docker Hub, for a repository that does not exist."""
+    server.on("/blob", lambda request: request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}"'))
+    server.on("/token", lambda request: request.send(200, b'{"token":"x"}'))
+    result = place.fetch(url=server.url("/blob"), **of(SMALL))
+    reason = f"127.0.0.1:{server.port} wants credentials for it, or does not have it"
+    assert_failed(place, result, "denied", f"cannot fetch {server.url('/blob')}: {reason}")
+
+
+def test_what_is_no_url_is_refused_at_once(place):
+    began = time.monotonic()
+    result = place.fetch(url="http://127.0.0.1:1/a b", **of(SMALL))
+    assert result["error"] == "invalid" and "is not a URL: Bad path" in result["text"]
+    assert time.monotonic() - began < 20
 
 
 def test_wrong_credentials_are_told_without_saying_them(place, server, secret):

@@ -272,14 +272,27 @@ def test_the_platform_of_an_index_is_chosen(area, host):
         one = layout.descriptor(architecture)
         entries.append({"mediaType": one["mediaType"], "digest": one["digest"], "size": one["size"],
                         "platform": {"os": "linux", "architecture": architecture}})
+    kind = "application/vnd.oci.image.index.v1+json"
     index = layout.put({"schemaVersion": 2, "manifests": entries})
-    reference = layout.tag("multi", index, "application/vnd.oci.image.index.v1+json")
+    reference = layout.tag("multi", index, kind)
     host.run("import", reference, "--platform", "linux/arm64")
     (image,) = host.images()
     assert image["platform"] == "linux/arm64" and image["digest"] == index["digest"]
     assert (host.tree(image["manifest"]["uuid"]) / "which").read_text() == "arm64"
     none = host.run("import", reference, "--platform", "linux/s390x", code=1)
     assert f"{reference} has no image for linux/s390x; it has: linux/amd64, linux/arm64" in none.stderr
+
+    # An update stays with the platform that was asked for.
+    layout.make("newer", [fill(area / "newer", {"which": "newer arm64"})], ["--architecture", "arm64"])
+    entries[1] |= {name: layout.descriptor("newer")[name] for name in ("digest", "size")}
+    document = json.loads((layout.path / "index.json").read_text())
+    document["manifests"] = [one for one in document["manifests"] if one["digest"] != index["digest"]]
+    (layout.path / "index.json").write_text(json.dumps(document))
+    layout.tag("multi", layout.put({"schemaVersion": 2, "manifests": entries}), kind)
+    host.run("update")
+    image = host.get(reference)
+    assert image["platform"] == "linux/arm64"
+    assert (host.tree(image["manifest"]["uuid"]) / "which").read_text() == "newer arm64"
 
 
 def test_names_with_escapes_are_harmless(area, host):

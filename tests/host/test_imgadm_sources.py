@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from fault_server import FaultServer
 from image_place import (IMGADM, Layout, area, fill, host, imgapi, look, needs_root, program, registry, run,  # noqa: F401
                          tarball)
 
@@ -194,6 +195,29 @@ def test_a_source_that_must_be_signed(area, host, index):
         host.run("delete", UUID)
 
 
+def test_a_policy_holds_however_its_source_is_typed(area, host, index):
+    port = index.url.rsplit(":", 1)[1]
+    minisign("-G", "-W", "-p", area / "key.pub", "-s", area / "key.sec")
+    policy = ("--signature", "required", "--key", area / "key.pub")
+    host.run("sources", "-f", "-a", f"http://localhost:{port}", "-t", "directory", *policy)
+    for spelling in (f"http://localhost:{port}/", f"HTTP://LocalHost:{port}", f"http://localhost:{port}//"):
+        assert host.run("avail", "-H", "-o", "source", "-S", spelling).stdout == f"http://localhost:{port}\n"
+        said = host.run("import", UUID, "-S", spelling, code=1).stderr
+        assert f"(NotAuthorized): source http://localhost:{port} must be signed" in said
+        assert host.run("sources", "-a", spelling).stdout.startswith("Already have")
+    assert host.run("sources", "-d", f"HTTP://localhost:{port}/").stdout.startswith('Deleted "directory"')
+
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"})])
+    with FaultServer() as server:
+        manifest = layout.blob(layout.descriptor("1")["digest"]).read_bytes()
+        server.file("/v2/app/manifests/1", manifest)
+        host.run("sources", "-f", "-a", server.url("", "LOCALHOST"), "-t", "registry", *policy)
+        for name in ("localhost", "LOCALHOST", "LocalHost"):
+            said = host.run("import", f"{name}:{server.port}/app:1", code=1).stderr
+            assert f"(NotAuthorized): source http://localhost:{server.port} must be signed" in said
+
+
 @pytest.fixture
 def openpgp(area):
     """Signs with a key of its own, and exports that."""
@@ -226,6 +250,111 @@ def test_a_source_that_is_signed_with_openpgp(area, host, index, openpgp, form):
     sums.write_text(good)
     host.run("import", UUID)
     assert host.uuids() == [UUID]
+
+
+def signed_sums(area, name="SHA256SUMS"):
+    """SHA256SUMS of the images' only archive, and two keys of minisign, one of which has signed it."""
+    images = area / "images"
+    (archive,) = images.glob("*.tar")
+    (images / name).write_text(f"{hashlib.sha256(archive.read_bytes()).hexdigest()}  {archive.name}\n")
+    minisign("-G", "-W", "-p", area / "key.pub", "-s", area / "key.sec")
+    minisign("-S", "-W", "-s", area / "key.sec", "-m", images / name)
+    return images / name
+
+
+def test_the_signatures_of_a_private_source(area, host, index):
+    """They are asked for with the same credentials, and the mirrors have them too."""
+    signed_sums(area)
+    private = Files(area / "images", "Basic " + base64.b64encode(b"u:p").decode())
+    auth = area / "auth.json"
+    auth.write_text(json.dumps({"auths": {private.url.split("//")[1]: {"auth": base64.b64encode(b"u:p").decode()}}}))
+    auth.chmod(0o600)
+    words = ("-t", "directory", "--signature", "required", "--key", area / "key.pub")
+    host.run("sources", "-a", private.url, *words, "--authfile", auth)
+    host.run("import", UUID)
+    host.run("delete", UUID)
+    private.close()
+    host.run("sources", "-d", private.url)
+    host.run("sources", "-f", "-a", private.url, *words, "--mirror", index.url)
+    host.run("import", UUID)
+
+
+def test_the_signature_that_the_keys_are_for_is_checked(area, host, index, openpgp):
+    sums = signed_sums(area)
+    openpgp("--output", f"{sums}.gpg", "--detach-sign", sums)
+
+    def trust(*names):
+        host.run("sources", "-d", index.url)
+        keys = [word for name in names for word in ("--key", area / name)]
+        host.run("sources", "-a", index.url, "-t", "directory", "--signature", "required", *keys)
+
+    openpgp("--quick-generate-key", "others@example.org", "ed25519", "sign", "never")
+    openpgp("--armor", "--output", area / "others.asc", "--export", "others@example.org")
+    openpgp("--output", area / "others.gpg", "--export", "others@example.org")
+    for names in (["key.pub"], ["keys.gpg"], ["others.asc", "keys.gpg"], ["others.gpg", "keys.asc"], ["keys.gpg", "others.asc"]):
+        trust(*names)
+        host.run("import", UUID)
+        host.run("delete", UUID)
+    trust("others.gpg", "others.asc")
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr
+    Path(f"{sums}.gpg").unlink()
+    trust("keys.gpg")  # nothing that is there can be checked
+    assert "NotAuthorized" in host.run("import", UUID, code=1).stderr
+
+
+def test_files_of_signatures_that_are_wrong_are_named(area, host, index):
+    sums = signed_sums(area)
+    images = area / "images"
+    host.run("sources", "-a", images, "-t", "directory", "--signature", "if-present", "--key", area / "key.pub")
+    Path(f"{sums}.minisig").write_bytes(b"x" * (10 << 20))
+    assert f"{sums}.minisig: size is more than 65536 bytes" in host.run("import", UUID, code=1).stderr
+    sums.unlink()
+    sums.mkdir()
+    assert f"{sums}: what is imported is not a regular file" in host.run("import", UUID, code=1).stderr
+    assert host.images() == []
+
+
+def test_options_of_an_added_source_take_one_value_each(area, host):
+    keys = [area / "a.pub", area / "b.pub"]
+    words = ("--signature", "if-present", "--key", keys[0], "--key", keys[1], "--mirror", "https://m1.example", "--mirror", "https://m2.example")
+    host.run("sources", "add", "-f", *words, "https://a.example", "https://b.example")
+    for source in json.loads(host.run("sources", "-j").stdout):
+        assert source["keys"] == [str(key) for key in keys]
+        assert source["mirrors"] == ["https://m1.example", "https://m2.example"]
+    host.run("sources", "-f", "-a", "https://c.example", "-a", "https://d.example")
+    host.run("sources", "-d", "https://a.example", "-d", "https://b.example", "--delete=https://c.example")
+    assert host.run("sources").stdout == "https://d.example\n"
+
+
+def test_paths_of_an_added_source_may_be_relative(area, host, monkeypatch):
+    (area / "images").mkdir()
+    monkeypatch.chdir(area)
+    host.run("sources", "add", "-t", "directory", "--signature", "required", "--key", "k.pub", "--key", "./x/../l.pub", "./images/", "images/../../" + area.name,
+             code=2)  # the second one has no ./ before it: it may be a host
+    host.run("sources", "add", "-t", "directory", "--signature", "required", "--key", "k.pub", "--key", "./x/../l.pub", "./images/", "../" + area.name)
+    host.run("sources", "add", "-f", "--authfile", "auth.json", "--cacert", "ca.pem", "https://x.example")
+    local, parent, remote = json.loads(host.run("sources", "-j").stdout)
+    assert (local["url"], parent["url"]) == (str(area / "images"), str(area))
+    assert local["keys"] == [str(area / "k.pub"), str(area / "l.pub")]
+    assert (remote["authfile"], remote["authorities"]) == (str(area / "auth.json"), str(area / "ca.pem"))
+
+
+@pytest.mark.parametrize(("words", "reason"), [
+    (["--mirror", "http://m.example"], 'source "http://m.example": it is not encrypted; use https://, or allow it with -k'),
+    (["--mirror", "/srv"], 'source "/srv": only a source of type directory is a path'),
+    (["--mirror", "no url"], 'source "no url": it is not a URL'),
+    (["--signature", "required", "--key", "/k", "--signatures", "http://s.example"],
+     'source "http://s.example": it is not encrypted; use https://, or allow it with -k'),
+    (["--signature", "required", "--key", "/k", "--signatures", "nonsense"], 'source "nonsense": it begins with neither https:// nor http://'),
+    (["--signature", "required"], "--signature required needs a key: --key FILE"),
+    (["--key", "/k"], "--key is for --signature required or if-present: no signature is checked"),
+    (["--signatures", "https://s.example"], "--signatures is for --signature required or if-present: no signature is checked"),
+    (["-t", "registry", "--channel", "dev"], "--channel is for a source of type imgapi"),
+])
+def test_an_added_source_that_makes_no_sense_is_refused(host, words, reason):
+    for add in (["add", "https://x.example"], ["-a", "https://x.example"]):
+        assert host.run("sources", "-f", *words, *add, code=2).stderr == f"imgadm: error (Usage): {reason}\n"
+    assert host.run("sources").stdout == ""
 
 
 def test_the_sources_are_edited(area, host, imgapi):

@@ -33,7 +33,7 @@ def pipe(tmp_path):
             except BrokenPipeError:
                 pass  # more than was asked for is not read
 
-        threads.append(threading.Thread(target=write))
+        threads.append(threading.Thread(target=write, daemon=True))
         threads[-1].start()
         return path
 
@@ -176,7 +176,7 @@ GOOD = {
     "unknown-keys": ("image", {**GOOD_INDEX, "new": {"a": [1, 2.5, None, True]}}, INDEX),
     "config": ("config", GOOD_CONFIG, "application/vnd.oci.image.config.v1+json"),
     "imgapi": ("imgapi", GOOD_IMGAPI, ""),
-    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, GOOD_IMGAPI], ""),
+    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, {}], ""),
     "tags": ("tags", {"name": "a/b", "tags": ["1.0", "latest_x-y"]}, ""),
     "no-tags": ("tags", {"name": "a/b", "tags": None}, ""),
     "other": ("other", {"a": "\u00e9\u2603\U0001f600"}, ""),
@@ -237,7 +237,8 @@ BAD = {
     "rootfs": ("config", {**GOOD_CONFIG, "rootfs": {"type": "x", "diff_ids": []}}, 'unsupported: rootfs is of the unknown type "x"'),
     "imgapi-version": ("imgapi", {**GOOD_IMGAPI, "v": 1}, "corrupt: document is not a manifest of IMGAPI"),
     "imgapi-uuid": ("imgapi", {**GOOD_IMGAPI, "uuid": "../" + UUID}, "corrupt: document is not a manifest of IMGAPI"),
-    "imgapi-list": ("imgapi-list", [GOOD_IMGAPI, {}], "corrupt: document is not a list of manifests of IMGAPI"),
+    "imgapi-list": ("imgapi-list", GOOD_IMGAPI, "corrupt: document is not a list of manifests of IMGAPI"),
+    "imgapi-long-list": ("imgapi-list", [0] * 20_001, "corrupt: document is not a list of manifests of IMGAPI"),
     "tag": ("tags", {"tags": ["../x"]}, "corrupt: document is not a list of tags"),
 }
 
@@ -375,6 +376,21 @@ def openpgp(tmp_path_factory):
     gpg("-u", "ours@example", "-o", home / "detached", "--detach-sign", home / "sums")
     gpg("-u", "ours@example", "-o", home / "inline", "--clearsign", home / "sums")
     gpg("-u", "others@example", "-o", home / "by-others", "--detach-sign", home / "sums")
+    ours, others = (home / "detached").read_bytes(), (home / "by-others").read_bytes()
+    (home / "changed-sums").write_text("x")
+    gpg("-u", "ours@example", "-o", home / "of-changed", "--detach-sign", home / "changed-sums")
+    gpg("--passphrase", "", "--quick-gen-key", "revoked@example", "ed25519", "sign", "never")
+    gpg("-u", "revoked@example", "-o", home / "by-revoked", "--detach-sign", home / "sums")
+    (revocation,) = [one for one in (home / "openpgp-revocs.d").iterdir() if b"revoked@example" in gpg("-k", one.stem)]
+    (home / "revocation").write_text(revocation.read_text().replace(":-----BEGIN", "-----BEGIN"))
+    gpg("--import", home / "revocation")
+    (home / "ours-and-revoked.gpg").write_bytes(gpg("--export", "ours@example", "revoked@example"))
+    (home / "ours+others").write_bytes(ours + others)
+    (home / "others+ours").write_bytes(others + ours)
+    (home / "ours+junk").write_bytes(ours + bytes(50))
+    (home / "ours+changed").write_bytes(ours + (home / "of-changed").read_bytes())
+    (home / "ours+revoked").write_bytes(ours + (home / "by-revoked").read_bytes())
+    gpg("-u", "ours@example", "-u", "others@example", "-o", home / "inline-by-both", "--clearsign", home / "sums")
     (home / "none").write_bytes(b"")
     (home / "junk").write_bytes(os.urandom(500))
     (home / "changed").write_text((home / "sums").read_text().replace("image", "imagf"))
@@ -395,7 +411,18 @@ def test_good_sums(form, keys, openpgp):
     assert re.fullmatch(r"[0-9A-F]{40}", answer["key"])
 
 
+@pytest.mark.parametrize("signature", ["ours+others", "others+ours"])
+def test_one_signature_by_a_trusted_key_is_enough(signature, openpgp):
+    """As long as keys are replaced, sums are signed by the old one and the new one."""
+    assert re.fullmatch(r"[0-9A-F]{40}", json.loads(sums(openpgp, signature=signature))["signed"]["key"])
+    assert sums(openpgp, signed="changed", signature=signature) == "denied: signature is not good: BADSIG"
+
+
 BAD_SUMS = {
+    "and-junk": ({"signature": "ours+junk"}, "denied: signature is not good"),
+    "and-one-of-other-content": ({"signature": "ours+changed"}, "denied: signature is not good: BADSIG"),
+    "and-one-by-a-revoked-key": ({"signature": "ours+revoked", "keys": "ours-and-revoked.gpg"}, "denied: signature is not good: REVKEYSIG"),
+    "inline-by-both": ({"signed": "inline-by-both", "signature": "none"}, "denied: signature is not good"),
     "changed": ({"signed": "changed"}, "denied: signature is not good: BADSIG"),
     "inline-changed": ({"signed": "inline-changed", "signature": "none"}, "denied: signature is not good: BADSIG"),
     "by-others": ({"signature": "by-others"}, r"denied: signature is by key \w{16}, which is not trusted"),

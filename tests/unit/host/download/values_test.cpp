@@ -110,7 +110,7 @@ TEST(Tokens, AreReadFromEitherKey) {
     EXPECT_EQ(parse_token(R"({"token":"abc","expires_in":300,"issued_at":"x"})")->text, "abc");
     EXPECT_EQ(parse_token(R"({"token":"abc","expires_in":300})")->lives_for, std::chrono::seconds(300));
     EXPECT_EQ(parse_token(R"({"access_token":"abc"})")->lives_for, std::chrono::seconds(60));
-    EXPECT_EQ(parse_token(R"({"token":"abc","expires_in":-9})")->lives_for, std::chrono::seconds(0));
+    EXPECT_EQ(parse_token(R"({"token":"abc","expires_in":-9})")->lives_for, std::chrono::seconds(60));
     EXPECT_EQ(parse_token("{}").error().text(), "the token service gives no usable token");
     EXPECT_EQ(parse_token("{\"token\":\"a\\r\\nX: y\"}").error().text(), "the token service gives no usable token");
     EXPECT_EQ(parse_token("<html>").error().kind, ErrorKind::corrupt);

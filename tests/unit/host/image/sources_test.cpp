@@ -51,6 +51,38 @@ TEST(Sources, TellWhatIsWrong) {
                     "sources[4]: source \"/srv\": only a source of type directory is a path"));
 }
 
+TEST(Sources, HaveNoUrlThatIsLessThanTheirs) {
+    auto const read = read_configuration(
+        R"({"sources":[{"url":"https://x.example","mirrors":["http://m.example"]},
+            {"url":"https://x.example","signatures":"http://s.example"},
+            {"type":"directory","url":"/srv","mirrors":["https://m.example"]},
+            {"url":"http://x.example","insecure":true,"mirrors":["http://m.example"],"signatures":"/srv"}]})",
+        "imgadm.conf");
+    ASSERT_FALSE(read);
+    EXPECT_THAT(
+        read.error().details,
+        ElementsAre("sources[0]: source \"http://m.example\": it is not encrypted; use https://, or allow it with -k",
+                    "sources[1]: source \"http://s.example\": it is not encrypted; use https://, or allow it with -k",
+                    "sources[2]: source \"/srv\": a directory of this host has no mirrors"));
+}
+
+TEST(Sources, HaveOneSpelling) {
+    EXPECT_EQ(canonical_url("https://x.example"), "https://x.example");
+    EXPECT_EQ(canonical_url("HTTPS://X.Example:443/Path//"), "https://x.example/Path");
+    EXPECT_EQ(canonical_url("http://X:80"), "http://x");
+    EXPECT_EQ(canonical_url("http://x:443/y"), "http://x:443/y");
+    EXPECT_EQ(canonical_url("https://x:4430"), "https://x:4430");
+    EXPECT_EQ(canonical_url("https://[::443]"), "https://[::443]");
+    EXPECT_EQ(canonical_url("https://[::1]:443/"), "https://[::1]");
+    EXPECT_EQ(canonical_url("/Srv/Images/"), "/Srv/Images");
+    EXPECT_EQ(canonical_url("/"), "/");
+    EXPECT_EQ(canonical_url(""), "");
+    EXPECT_EQ(canonical_url("https://"), "https:");
+    EXPECT_EQ(make_source(SourceType::imgapi, "HTTP://LocalHost:5000/", false)->url, "http://localhost:5000");
+    auto const read = read_configuration(R"({"sources":[{"url":"https://X.example:443/"}]})", "imgadm.conf");
+    EXPECT_EQ(read->configuration.sources.front().url, "https://x.example");
+}
+
 TEST(Sources, AreMadeFromWhatAUserTypes) {
     auto const error = [](SourceType type, std::string_view url) {
         auto const source = make_source(type, url, false);

@@ -1,0 +1,168 @@
+"""What imgadm prints, for people and for programs, and what it asks."""
+
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import time
+
+import pytest
+from fault_server import FaultServer
+from image_place import IMGADM, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
+
+pytestmark = needs_root
+
+
+def make(host, area, name, **manifest):
+    file = area / "manifest.json"
+    file.write_text(json.dumps({"name": name, "version": "1", **manifest}))
+    host.run("create", fill(area / f"tree-{len(list(area.iterdir()))}", {"a": name}), "-m", file)
+
+
+def test_values_of_all_kinds_are_in_one_order(area, host):
+    """Nothing, numbers by their size, texts."""
+    for name, value in (("a", 9), ("b", "10"), ("c", 10.5), ("d", 10), ("e", -3), ("f", 1e300), ("g", "9"), ("h", 2.25), ("i", 123456789012345678901)):
+        make(host, area, name, tags={"n": value})
+    make(host, area, "j")
+    assert host.run("list", "-H", "-o", "name", "-s", "tags.n,name").stdout.split() == list("jehadcifbg")
+    assert host.run("list", "-H", "-o", "name", "-s", "-tags.n,name").stdout.split() == list("gbficdahej")
+
+
+def test_parsable_fields_are_read_back_in_one_step(area, host):
+    description = "a\\b:c\n\u009b\\:"
+    make(host, area, "x", description=description)
+    text = host.run("list", "-p", "-o", "name,description,version").stdout
+    name, read, version = re.split(r"(?<!\\)(?:\\\\)*:", text.rstrip("\n"))
+    assert (name, version) == ("x", "1")
+    assert re.sub(r"\\(x..|.)", lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "x" else found[1], read) == description
+
+
+class Terminal:
+    """imgadm on a terminal."""
+
+    def __init__(self, host, *words, stdout=None):
+        self.master, slave = pty.openpty()
+        self.process = subprocess.Popen([str(IMGADM), *words], stdin=slave, stderr=slave, stdout=stdout or slave, env=host.environment(),
+                                        start_new_session=True, preexec_fn=lambda: __import__("fcntl").ioctl(0, 0x540E, 0))  # TIOCSCTTY
+        os.close(slave)
+        self.said = ""
+
+    def wait_for(self, text):
+        until = time.monotonic() + 30
+        while text not in self.said:
+            assert time.monotonic() < until, self.said
+            if select.select([self.master], [], [], 0.1)[0]:
+                self.said += os.read(self.master, 4096).decode()
+
+    def type(self, text):
+        os.write(self.master, text)
+
+    def end(self):
+        code = self.process.wait(timeout=30)
+        while select.select([self.master], [], [], 0)[0]:
+            try:
+                self.said += os.read(self.master, 4096).decode()
+            except OSError:
+                break
+        os.close(self.master)
+        return code
+
+
+@pytest.mark.parametrize(("answer", "code", "left"), [(b"n\n", 0, 1), (b"\n", 0, 1), (b"\x04", 0, 1), (b"\x03", 130, 1), (b"y\n", 0, 0)])
+def test_a_question_can_be_answered_and_interrupted(area, host, answer, code, left):
+    make(host, area, "x")
+    terminal = Terminal(host, "vacuum")
+    terminal.wait_for("Delete them? [y/N] ")
+    terminal.type(answer)
+    assert terminal.end() == code
+    assert len(host.images()) == left
+    assert ("(Interrupted): cancelled" in terminal.said) == (code == 130)
+
+
+def test_what_is_asked_and_done_is_not_in_the_json(area, host):
+    make(host, area, "x")
+    out = area / "out.json"
+    with out.open("w") as stdout:
+        terminal = Terminal(host, "vacuum", "-j", stdout=stdout)
+        terminal.wait_for("Delete them? [y/N] ")
+        terminal.type(b"y\n")
+        assert terminal.end() == 0
+    assert len(json.loads(out.read_text())) == 1 and host.images() == []
+    make(host, area, "y")
+    assert len(json.loads(host.run("vacuum", "-f", "-j").stdout)) == 1
+    json.loads(host.run("gc", "-j").stdout)
+    json.loads(host.run("scrub", "-j").stdout)
+
+
+def test_an_error_begins_a_line_of_the_terminal(area, host):
+    with FaultServer() as server:
+        terminal = Terminal(host, "import", f"127.0.0.1:{server.port}/app:1")
+        assert terminal.end() == 1
+    last = terminal.said.rstrip().splitlines()[-1]
+    assert last.split("\x1b[K")[-1].startswith("imgadm: error (ResourceNotFound): cannot fetch "), terminal.said
+
+
+@pytest.mark.parametrize(("what", "words", "phase"), [
+    ("/v2/app/manifests/1", ["import", "{host}/app:1"], "resolving: {host}/app:1"), ("layer", ["import", "{host}/app:1"], "downloading: {host}/app:1"),
+    ("/images", ["avail"], "resolving: http://{host}")])
+def test_what_is_waited_for_is_told(area, host, what, words, phase):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"})])
+    manifest = layout.blob(layout.descriptor("1")["digest"]).read_bytes()
+    with FaultServer() as server:
+        place = f"127.0.0.1:{server.port}"
+        server.file("/v2/app/manifests/1", manifest)
+        for blob in (layout.path / "blobs/sha256").iterdir():
+            server.file(f"/v2/app/blobs/sha256:{blob.name}", blob.read_bytes())
+        path = f"/v2/app/blobs/{layout.manifest('1')['layers'][0]['digest']}" if what == "layer" else what
+        server.on(path, lambda request: request.send(429, Retry_After=300))
+        host.run("sources", "-f", "-a", server.url(""))
+        words = [word.format(host=place) for word in words]
+        why = f"{server.url(path)} answers 429"
+        for options in (["-v"], ["--progress", "json"]):
+            process = host.start(*options, *words)
+            for line in process.stderr:
+                if "-v" in options and line == f"imgadm: {phase.format(host=place)}, waiting to try again: {why}\n":
+                    break
+                if "-v" not in options and json.loads(line).get("waitingFor") == why:
+                    break
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=60)
+            assert process.returncode == 130
+
+
+def test_a_broken_archive_is_named(area, host):
+    broken = area / "broken.tar"
+    broken.write_text("no archive")
+    assert f"(DownloadError): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
+
+
+def test_a_read_only_file_system_is_told(area, host):
+    make(host, area, "x")
+    place = area / "ro"
+    place.mkdir()
+    run("mount", "--bind", host.root, place)
+    try:
+        run("mount", "-o", "remount,bind,ro", place)
+        said = host.run("--root", place, "list", code=1).stderr
+        assert said.endswith("content.db: its file system is read-only\n")
+    finally:
+        run("umount", place)
+
+
+def test_the_tags_of_an_image_are_updated_by_its_uuid(area, host):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "1"})])
+    host.run("import", f"oci:{layout.path}:1")
+    (uuid,) = host.uuids()
+    assert host.run("update", uuid).stdout == f"oci:{layout.path}:1 is up to date\n"
+    layout.make("1", [fill(area / "newer", {"a": "2"})])
+    assert host.run("update", "-n", uuid).stdout.startswith(f"Would move oci:{layout.path}:1 from image {uuid} to sha256:")
+    host.run("import", tarball(fill(area / "tree", {"b": "c"}), area / "b.tar"))
+    (other,) = set(host.uuids()) - {uuid}
+    assert host.run("update", other, code=1).stderr == f"imgadm: error (InvalidParameter): image {other} was not imported by a tag\n"
+    missing = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    assert host.run("update", missing, code=3).stderr == f"imgadm: error (ImageNotInstalled): image {missing} is not installed\n"
