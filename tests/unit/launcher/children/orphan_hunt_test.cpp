@@ -134,6 +134,19 @@ TEST(RealSys, FindsTheMarksOfChildren) {
     EXPECT_EQ(sys.mark_of(child), 0U);
 }
 
+TEST(RealSys, OrphansComeToASubreaper) {
+    pid_t const child = ::fork();  // which is none, whatever we are
+    if (child == 0) {
+        RealSys sys({}, 0);
+        bool const before = sys.adopts_orphans();
+        bool const is_made = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+        ::_exit(!before && is_made && sys.adopts_orphans() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+}
+
 }  // namespace
 
 }  // namespace triton::launcher
