@@ -112,6 +112,12 @@ TEST_F(OrphanHuntTest, MarksFall) {
     }
 }
 
+TEST_F(OrphanHuntTest, MarksFallFromOneLauncherToTheNext) {
+    std::uint64_t const before = hunt.next_mark();
+    OrphanHunt after_upgrade(sys, *loop);
+    EXPECT_LT(after_upgrade.next_mark(), before);
+}
+
 /// What the kernel says of real children: also of one that has ended, and of what it has left behind.
 TEST(RealSys, FindsTheMarksOfChildren) {
     rlimit now{};
