@@ -370,6 +370,7 @@ def test_parent_death_signal(as_child):
     launcher = lose_parent(as_child, "TERM")
     launcher.wait_signal_after_end(signal.SIGTERM)
     assert event_after_end(launcher, "launcher-stopped")["exit_code"] == 0
+    assert not launcher.events_named("setup-warning")
 
 
 def test_parent_death_signal_that_stops_nothing(as_child):
