@@ -199,7 +199,6 @@ public:
 private:
     WrapOutcome prepare();
     WrapOutcome start(char** argv, char** envp);
-    void adopt_orphans_or_note();
     bool reap();
     bool reap(int wanted, int& orphans);
     void let_die(int orphans);

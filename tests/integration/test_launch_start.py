@@ -241,6 +241,14 @@ def test_nothing_is_started_that_nobody_could_watch(start_faulty, as_child, call
     assert not launcher.probe.all and not launcher.events.all
 
 
+def test_launcher_that_adopts_no_orphans_says_so(start_faulty, as_child):
+    launcher = start_faulty("prctl:error=EPERM", "--input-dir", as_child.configuration(*UP).directory,
+                            "--main-container-version", VERSION, "--fdbserver-path", as_child.probe)
+    warning = launcher.wait_for_event("setup-warning")
+    assert warning["message"] == f"cannot become a subreaper, orphans go to PID 1: {os.strerror(errno.EPERM)}"
+    launcher.wait_up()
+
+
 def test_flag_beats_environment(place):
     launcher = place.launch(place.configuration(*UP), "--server-count", "1", env={"TRITON_LAUNCH_SERVER_COUNT": "3"})
     assert launcher.wait_for_event("configuration-loaded")["processes"] == 1

@@ -343,23 +343,41 @@ def test_restarted_processes_live_on(as_child):
     assert launcher.is_alive(line["pid"])
 
 
-def test_parent_death_signal(as_child):
-    """Pitfall 21: -p TERM makes our parent's end an ordered stop."""
+def lose_parent(as_child, name):
+    """A launcher with -p whose parent, a shell, has ended."""
     configuration = as_child.configuration(*UP)
-    shell = ["-c", '"$@" & exec "$0" trap say:parent wait', as_child.probe, as_child.binary, "-p", "TERM",
-             "--input-dir",
-             configuration.directory, "--main-container-version", "1.0.0", "--fdbserver-path", as_child.probe]
+    shell = ["-c", '"$@" & exec "$0" trap say:parent wait', as_child.probe, as_child.binary, "-p", name,
+             "--input-dir", configuration.directory, "--main-container-version", "1.0.0",
+             "--fdbserver-path", as_child.probe, "--log-level", "debug"]
     launcher = as_child.start(*shell, binary="/bin/sh")
     launcher.wait_up(n=1)
     launcher.wait_for_probe("say", text="parent", n=0)
     launcher.signal(signal.SIGKILL)
     launcher.wait()
-    launcher.wait_signal_after_end(signal.SIGTERM)
+    return launcher
 
+
+def event_after_end(launcher, name):
+    """An event of the launcher, which outlives the process that the test has started."""
     def told():
         launcher.events.drain()
-        return launcher.events_named("launcher-stopped")
-    assert eventually(told, "an ordered stop")[0]["exit_code"] == 0
+        return launcher.events_named(name)
+    return eventually(told, f"the event {name}")[0]
+
+
+def test_parent_death_signal(as_child):
+    """Pitfall 21: -p TERM makes our parent's end an ordered stop."""
+    launcher = lose_parent(as_child, "TERM")
+    launcher.wait_signal_after_end(signal.SIGTERM)
+    assert event_after_end(launcher, "launcher-stopped")["exit_code"] == 0
+    assert not launcher.events_named("setup-warning")
+
+
+def test_parent_death_signal_that_stops_nothing(as_child):
+    """Pitfall 21: any signal will do, SIGHUP as well."""
+    launcher = lose_parent(as_child, "HUP")
+    event_after_end(launcher, "configuration-unchanged")
+    assert not launcher.events_named("stop-requested")
 
 
 def test_terminal_stop_signal_stops_us_and_continue_continues(as_child):

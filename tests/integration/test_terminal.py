@@ -46,8 +46,13 @@ def terminal():
     made.close()
 
 
+def stat_fields(launcher, line):
+    """Of a process: state, parent, process group, session, terminal, the terminal's foreground group."""
+    return launcher.proc(line["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()
+
+
 def state(launcher, line):
-    return launcher.proc(line["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()[0]
+    return stat_fields(launcher, line)[0]
 
 
 # --- wrap mode
@@ -155,12 +160,30 @@ def test_terminal_is_given_back_at_the_end(as_child, terminal, command):
     assert launcher.wait() == Exit(code=0)
 
 
+def test_terminal_is_given_back_while_the_command_is_stopped(as_child, terminal):
+    """A script shares our group, and does not take the terminal by itself: it has it until we are continued."""
+    script = f"{as_child.binary} -- {as_child.probe} say:up sleep:600000; echo code-$?"
+    launcher = terminal.start(as_child, as_child.start, "-c", script, binary="/bin/bash")
+    line = launcher.wait_up()
+    fields = stat_fields(launcher, line)
+    above = {"pid": int(fields[1])}
+    assert fields[5] == fields[2], "the command's group has the foreground"
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == state(launcher, above) == "T", "both stop")
+    fields = stat_fields(launcher, above)
+    assert fields[5] == fields[2], "our group has the foreground"
+    launcher.signal_inside(above["pid"], signal.SIGCONT)
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    terminal.press(INTERRUPT)
+    launcher.wait_for_text("code-130")
+
+
 def test_command_that_reads_in_the_background_has_the_terminal_after_fg(as_child, terminal):
     """The terminal stayed with our group: the command was stopped at each try to read, and no key did anything."""
     command = f"/bin/sh -c '{as_child.probe} report; read line; echo got-$line'"
     launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {command} &")
     reader = {"pid": launcher.wait_for_probe("report")["ppid"]}
-    above = {"pid": int(launcher.proc(reader["pid"]).joinpath("stat").read_text().rsplit(")", 1)[1].split()[1])}
+    above = {"pid": int(stat_fields(launcher, reader)[1])}
     eventually(lambda: state(launcher, reader) == state(launcher, above) == "T", "both stop when it reads")
     terminal.press(b"fg\n")
     terminal.press(b"typed\n")

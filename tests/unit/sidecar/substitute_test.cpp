@@ -155,6 +155,13 @@ TEST(SubstituteMonitorConf, TheLongerNameIsMeantAndUnknownOnesStay) {
               "a=$FDB_ZONE\nb=z $ID $ $zX ${FDB_ZONE}");
 }
 
+TEST(SubstituteMonitorConf, AFurtherVariableDoesNotReplaceOneThatWeMake) {
+    constexpr char const* environment[] = {"FDB_PUBLIC_IP=fd00::1,10.0.0.1", "FDB_POD_IP=10.0.0.9", nullptr};
+    auto const variables =
+        monitor_variables({{}, environment}, {"FDB_PUBLIC_IP", "FDB_ZONE_ID"}, config::IpFamily::v4, {});
+    EXPECT_EQ(texts(substitute_monitor_conf("$FDB_PUBLIC_IP", variables)), "10.0.0.1");
+}
+
 TEST(SubstituteMonitorConf, AVariableInUseNeedsAValue) {
     std::vector<MonitorVariable> const variables{{"A", {}}, {"B", {}}, {"C", {}}};
     EXPECT_EQ(texts(substitute_monitor_conf("x $A\n$C", variables)).error(),

@@ -112,6 +112,12 @@ TEST_F(OrphanHuntTest, MarksFall) {
     }
 }
 
+TEST_F(OrphanHuntTest, MarksFallFromOneLauncherToTheNext) {
+    std::uint64_t const before = hunt.next_mark();
+    OrphanHunt after_upgrade(sys, *loop);
+    EXPECT_LT(after_upgrade.next_mark(), before);
+}
+
 /// What the kernel says of real children: also of one that has ended, and of what it has left behind.
 TEST(RealSys, FindsTheMarksOfChildren) {
     rlimit now{};
@@ -132,6 +138,19 @@ TEST(RealSys, FindsTheMarksOfChildren) {
     EXPECT_EQ(children, std::vector<pid_t>{child});
     EXPECT_EQ(::waitpid(child, nullptr, 0), child);
     EXPECT_EQ(sys.mark_of(child), 0U);
+}
+
+TEST(RealSys, OrphansComeToASubreaper) {
+    pid_t const child = ::fork();  // which is none, whatever we are
+    if (child == 0) {
+        RealSys sys({}, 0);
+        bool const before = sys.adopts_orphans();
+        bool const is_made = ::prctl(PR_SET_CHILD_SUBREAPER, 1) == 0;
+        ::_exit(!before && is_made && sys.adopts_orphans() ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <grp.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -496,6 +497,35 @@ TEST_F(CtlTest, OnATerminalStatesAreColored) {
     ssize_t const size = ::read(ours.get(), buffer, sizeof buffer);
     EXPECT_THAT(std::string(buffer, static_cast<std::size_t>(std::max<ssize_t>(size, 0))),
                 HasSubstr("\033[32mup\033[0m"));
+}
+
+TEST_F(CtlTest, TopFillsATerminalAndIsRenewed) {
+    start();
+    backend.add("web", 2);
+    UniqueFd const ours{::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)};
+    ASSERT_EQ(::grantpt(ours.get()) | ::unlockpt(ours.get()), 0);
+    UniqueFd theirs{::open(::ptsname(ours.get()), O_RDWR | O_NOCTTY | O_CLOEXEC)};
+    winsize const size{.ws_row = 4, .ws_col = 24, .ws_xpixel = 0, .ws_ypixel = 0};
+    ASSERT_EQ(::ioctl(ours.get(), TIOCSWINSZ, &size), 0);
+    auto const run = begin({"top", "--interval", "100ms"}, std::move(theirs));
+    std::string shown;
+    auto const watch = loop->on_readable(ours.get(), [&] {
+        char buffer[4096];
+        ssize_t const length = ::read(ours.get(), buffer, sizeof buffer);
+        shown.append(buffer, static_cast<std::size_t>(std::max<ssize_t>(length, 0)));
+    });
+    ASSERT_TRUE(watch);
+    std::string_view const end = "\033[J";
+    until([&] { return shown.find(end, shown.find(end) + 1) != std::string::npos; });
+    (void)::kill(run->pid, SIGTERM);
+    finish(*run);
+    // Each line erases what an earlier and longer one has left behind it; the terminal has made CR and newline of each
+    // newline.
+    EXPECT_EQ(shown.substr(0, shown.find(end)),
+              "\033[Htriton-launch 0.1.0+1a2b\033[K\r\n"
+              "\033[1mNAME  NUMBER  STATE   PI\033[0m\033[K\r\n"
+              "web        1  \033[32mup\033[0m     100\033[K\r\n");
+    EXPECT_THAT(shown.substr(shown.find(end) + end.size()), StartsWith("\033[Htriton-launch"));
 }
 
 TEST_F(CtlTest, Commands) {

@@ -147,6 +147,16 @@ TEST(LineFormat, JsonIsCutWhereEscapesMakeItTooLong) {
     EXPECT_EQ(back, text);
 }
 
+TEST(LineFormat, AnEscapeThatJustFitsIsNotCut) {
+    std::string const text = std::string(longest_line - 6, 'x') + '\x01';
+    std::string out;
+    EXPECT_EQ(LineFormat::json("", 1).append(out, text, {}), text.size());
+    EXPECT_TRUE(out.ends_with("x\\u0001\"}\n"));
+    out.clear();
+    EXPECT_EQ(LineFormat::json("", 1).append(out, "x" + text, {}), text.size()) << "without the last";
+    EXPECT_TRUE(out.ends_with("x\",\"partial\":true}\n"));
+}
+
 TEST(LineFormat, LongestLineIsOnePiece) {
     std::string out;
     EXPECT_EQ(LineFormat::json("", 1).append(out, std::string(longest_line, 'x'), {}), longest_line);

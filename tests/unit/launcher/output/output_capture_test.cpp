@@ -1,6 +1,7 @@
 #include "launcher/output/output_capture.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -10,12 +11,14 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -839,6 +842,30 @@ TEST_F(OutputCaptureTest, FlushAtTheEndWaitsForASlowReaderButNotForEver) {
     EXPECT_TRUE(text == std::string(60000, '\n') + "end\n");
 }
 
+TEST_F(OutputCaptureTest, FlushAtTheEndWaitsForWhoeverReads) {
+    configure(1, "web", to_console(OutputFormat::raw));
+    write_out(web1, std::string(60000, '\n') + "end");
+    std::string text;
+    Reader const stop;
+    std::thread reader([&] {
+        std::array<pollfd, 2> ready{{{out.read_end.get(), POLLIN, 0}, {stop.read_end.get(), POLLIN, 0}}};
+        while (::poll(ready.data(), ready.size(), -1) > 0 && ready[1].revents == 0)
+            text += out.read();
+    });
+    capture->flush(10s);
+    write(stop.write_end.get(), "x");
+    reader.join();
+    EXPECT_TRUE(text + out.read() == std::string(60000, '\n') + "end\n");
+}
+
+TEST(ConsoleTest, WhatWasNotFlushedIsWrittenAtTheEnd) {
+    Reader const reader;
+    Console console(reader.write_end.get(), reader.write_end.get());
+    console.out().append("one\n");
+    console.drain(0ms);
+    EXPECT_EQ(reader.read(), "one\n");
+}
+
 // ctl logs
 
 TEST_F(OutputCaptureTest, TheLastIsKeptForEachProgram) {
@@ -1041,6 +1068,19 @@ TEST_F(OutputCaptureTest, TerminalWaitsForWhoLooksAtIt) {
     EXPECT_EQ(content(file), "one\ntwo\n");
 }
 
+TEST_F(OutputCaptureTest, AProgramThatLeavesTakesItsTerminalsAlong) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    configure(2, "db", to_console(OutputFormat::raw));
+    auto const slave = capture->open_terminal(web1, {24, 80}, ::geteuid());
+    ASSERT_TRUE(slave) << slave.error().text();
+    ASSERT_TRUE(capture->open_terminal(db1, {24, 80}, ::geteuid()));
+    write(*slave, "last words\n");
+    capture->forget(1);
+    EXPECT_EQ(content(file), "last words\n");
+    EXPECT_EQ(capture->terminal(web1), -1);
+    EXPECT_GE(capture->terminal(db1), 0) << "it is another one's";
+}
+
 TEST_F(OutputCaptureTest, WhatIsSwitchedOnATerminalIsKnownAlsoAfterAnUpgrade) {
     auto const configure_it = [&] { configure(1, "web", to_file(OutputFormat::raw)); };
     configure_it();
@@ -1159,6 +1199,9 @@ TEST_F(NumberedFiles, FromOneFileToManyAndBack) {
     EXPECT_EQ(content(file), "a\nd\n");
     EXPECT_EQ(number("01"), "b\n");
     EXPECT_EQ(number("02"), "c\n");
+    std::filesystem::remove(file + "-01");
+    capture->reopen_files();
+    EXPECT_EQ(number("01"), "(none)") << "it is not held any more";
 }
 
 TEST_F(NumberedFiles, UpgradeKeepsWhatWaitsForEach) {

@@ -165,6 +165,16 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
     EXPECT_EQ(refusal({}), "TRITON_LAUNCH_MODE: unknown value \"bad\" (known: launch launcher init sidecar)");
 }
 
+TEST(CommandLine, HelpIsPlainText) {
+    for (std::vector<char const*> const& words : {std::vector{"--help"}, std::vector{"check", "--help"}}) {
+        auto const command = parse(words);
+        ASSERT_TRUE(command) << command.error().text();
+        EXPECT_EQ(command->kind, Command::Kind::print);
+        EXPECT_TRUE(std::ranges::all_of(command->text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }))
+            << command->text;
+    }
+}
+
 TEST(CommandLine, UpgradeCheckTakesTheOptionsOfLaunchMode) {
     auto const command = parse({"upgrade-check", "--main-container-version", "1", "--stop-signal", "INT",
                                 "--restart-delay", "3s", "--stop-timeout", "4s", "--stop-limit", "5s"});
