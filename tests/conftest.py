@@ -8,6 +8,12 @@ import pytest
 
 from harness.slowness import FACTOR
 
+# A shell that is not interactive ignores these for what it starts behind "&". Commands under test would inherit that, and
+# live where they are to die.
+for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGQUIT, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _usual)
+
 PHASE_SECONDS = int(300 * FACTOR)  # the slowest phase takes 40 on two processors
 
 

@@ -122,11 +122,25 @@ def test_it_runs_from_where_its_user_may_not_look(place, area, needs_root):
     shutil.copy(AGENT, area / "closed" / "agent")
     launcher = run(place, {"web": service("web")}, "--listen", "127.0.0.1:0", "--agent-path", area / "closed" / "agent")
     port = port_of(launcher)
+    assert str(area / "closed" / "agent") in held_files(launcher)
     launcher.signal_inside(pid_of_agent(area), signal.SIGKILL)
     launcher.wait_for_event("process-exited", program="triton-agent")
     assert ask(port, "/healthz")[0] == 200
     assert (launcher.proc(pid_of_agent(area)) / "comm").read_text() == "triton-launch-a\n"
     assert launcher.stop() == Exit(code=0)
+
+
+def test_it_is_not_held_open_where_its_user_may_look(place, area):
+    shutil.copy(AGENT, area / "agent")
+    launcher = run(place, {"web": service("web")}, "--listen", "127.0.0.1:0", "--agent-path", area / "agent")
+    port_of(launcher)
+    assert str(area / "agent") not in held_files(launcher), "another one of that name is to be started next"
+    assert launcher.stop() == Exit(code=0)
+
+
+def held_files(launcher):
+    """What the launcher's descriptors lead to."""
+    return [os.readlink(entry) for entry in os.scandir(f"/proc/{launcher.pid}/fd")]
 
 
 def test_it_is_restarted_behind_the_same_socket(place, area):

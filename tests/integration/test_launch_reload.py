@@ -344,7 +344,7 @@ def test_hang_up_reads_the_configuration_again(place):
 
 @pytest.mark.parametrize("text", ["", "{", '{"version": "1.0.0"', b"\xff\xfe", '{"version": "1.0.0"} x', "[]",
                                   '{"version": "1.0.0", "version": "1.0.0"}', '{"version": "1.0.0", "count": 65536}',
-                                  '{"version": "1.0.0", "runServers": "no"}', "[" * 100000,
+                                  '{"version": "1.0.0", "runServers": "no"}', pytest.param("[" * 100000, id="deep"),
                                   '{"version": "1.0.0", "arguments": [{"value": "\\u0000"}]}',
                                   '{"version": "1.0.0", "arguments": [{"type": "Environment", "source": "NOT_SET"}]}',
                                   '{"version": "9.9.9"}'])

@@ -12,7 +12,7 @@ import pytest
 
 from harness.agent import AGENT, Authority
 from harness.control import Controlled
-from harness.process import Exit, eventually, free_port
+from harness.process import TIMEOUT, Exit, eventually, free_port
 from harness.programs import USR1, probe, run
 
 MESSAGE = re.compile(rb"<(\d+)>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\S+) (\S+) (\S+) - - (.*)", re.DOTALL)
@@ -176,6 +176,37 @@ def test_a_daemon_that_comes_later_and_comes_again(place, daemons):
     other = daemons(path, socket.SOCK_DGRAM)
     eventually(lambda: other.texts() == ["late"], "the second one, now by datagrams")
     assert launcher.stop() == Exit(code=0)
+
+
+def test_a_fault_that_comes_back_soon_is_not_told_again(place, daemons):
+    """A daemon that fails every few seconds would fill the log: for half a minute it is the same fault."""
+    path = str(place.area / "log")
+
+    def begin():
+        daemon = daemons(path + ".new")
+        os.rename(path + ".new", path)  # so that there is a socket all the time
+        return daemon
+
+    def end(daemon):
+        daemon.close()
+        daemon.thread.join(TIMEOUT)
+
+    end(begin())
+    launcher = run(place, {"web": probe("trap", "print:early", "say:up", f"until:{USR1}", "print:well", f"until:{USR1}",
+                                        "print:late", "until:15", output={"syslog": {"address": f"unix:{path}"}})})
+    pid = launcher.wait_up()["pid"]
+    failed = launcher.wait_for_event("output-failed", program="web")
+    assert failed["error"] == f"cannot connect to {path}: Connection refused"
+    daemon = begin()
+    eventually(lambda: daemon.texts() == ["early"], "the first one")
+    launcher.signal_inside(pid, USR1)
+    eventually(lambda: daemon.texts() == ["early", "well"], "the second one")
+    end(daemon)
+    other = begin()
+    launcher.signal_inside(pid, USR1)  # the connection is one to the first daemon
+    eventually(lambda: other.texts() == ["late"], "the third one")
+    assert launcher.stop() == Exit(code=0)
+    assert len(launcher.events_named("output-failed")) == 1
 
 
 def test_an_upgrade_takes_along_what_waits(place, daemons):

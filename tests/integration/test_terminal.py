@@ -96,6 +96,16 @@ def test_setsid_gives_the_terminal_to_the_new_session(place, terminal):
     assert launcher.wait_for_probe("signal")["signal"] == signal.SIGINT
 
 
+def test_setsid_leaves_the_terminal_to_the_session_that_has_it(as_child, terminal):
+    """What we do not lead we cannot hand on; root could take it away from the shell above us."""
+    script = f"{as_child.binary} --setsid -- {as_child.probe} report; read line </dev/tty; echo got-$line"
+    launcher = terminal.start(as_child, as_child.start, "-c", script, binary="/bin/bash")
+    assert launcher.wait_for_probe("report")["foreground"] == -1
+    terminal.press(b"typed\n")
+    launcher.wait_for_text("got-typed")
+    assert launcher.wait() == Exit(code=0)
+
+
 def test_command_without_a_terminal_gets_a_group_and_no_foreground(place):
     report = place.wrap("report").wait_for_probe("report")
     assert report["pgid"] == report["pid"]

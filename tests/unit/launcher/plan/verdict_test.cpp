@@ -73,6 +73,18 @@ TEST(Verdict, OfABadConfigurationHasEveryReason) {
     EXPECT_THAT(read->findings.commands, IsEmpty());
 }
 
+TEST(Verdict, SaysWhetherTheAgentMayBringWhatIsMissing) {
+    for (bool const misses : {false, true}) {
+        Verdict verdict;
+        verdict.rejected.emplace();
+        verdict.rejected->errors = {"it misses a variable"};
+        verdict.rejected->misses_node_label = misses;
+        auto const read = read_verdict(write_verdict(verdict));
+        ASSERT_TRUE(read);
+        EXPECT_EQ(read->rejected->misses_node_label, misses);
+    }
+}
+
 TEST(Verdict, ThatTakesLongToFollowIsARejection) {
     Verdict const verdict = judge(texts(sandboxed), {}, only_a_path, Duration{-1});
     ASSERT_TRUE(verdict.rejected);
