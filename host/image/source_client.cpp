@@ -410,6 +410,10 @@ Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOpti
     }
     shop.observer->progress({.phase = Phase::resolving, .image = uuid.text()});
     auto const images = TRY(find_with_origins(shop, uuid, options.source));
+    for (Found const& image : images) {  // before anything is downloaded, also of those below
+        TRY(check_installable(image.manifest));
+        TRY(check_increment(shop, image.manifest));
+    }
     tell_plan(shop, images);
     Imported imported{uuid, false};
     for (Found const& image : images)

@@ -66,6 +66,20 @@ def test_images_that_cannot_run_here_are_refused(area, host, imgapi):
     assert host.images() == [] and host.left_over() == []
 
 
+def test_nothing_comes_of_an_increment_that_cannot_be_installed(area, host, imgapi):
+    data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
+    top, middle = (f"{digit}{UUID[1:]}" for digit in "89")
+    imgapi.add(UUID, data)
+    imgapi.add(middle, data, origin=UUID)
+    imgapi.add(top, data, origin=middle)
+    host.run("sources", "add", imgapi.url)
+    done = host.run("import", top, code=1)
+    assert done.stderr == (
+        f"imgadm: error (NotSupported): image {middle} is an increment of another, which only ZFS can install\n")
+    assert done.stdout == "" and host.images() == [] and host.blobs() == []
+    assert not [path for path in imgapi.requests if path.endswith("/file")]
+
+
 def test_wrong_bytes_of_a_source_are_refused(area, host, imgapi):
     data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
     imgapi.add(UUID, data)
