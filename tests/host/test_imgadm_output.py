@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+import unicodedata
 
 import pytest
 from fault_server import FaultServer
@@ -38,6 +39,17 @@ def test_parsable_fields_are_read_back_in_one_step(area, host):
     name, read, version = re.split(r"(?<!\\)(?:\\\\)*:", text.rstrip("\n"))
     assert (name, version) == ("x", "1")
     assert re.sub(r"\\(x..|.)", lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "x" else found[1], read) == description
+
+
+def test_columns_stand_below_each_other_whatever_the_letters(area, host):
+    for name in ("abcdef", "日本語", "한국", "é" * 6, "e\u0301" * 6, "🐧🐧🐧"):
+        make(host, area, name)
+
+    def columns(text):
+        return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+    lines = host.run("list", "-o", "name,os").stdout.splitlines()
+    assert len({columns(line[: line.lower().rindex("linux" if "linux" in line else "os")]) for line in lines}) == 1, lines
 
 
 class Terminal:
