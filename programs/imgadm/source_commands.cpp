@@ -161,7 +161,7 @@ Outcome check_sources(Context& context, image::ImageService& service) {
     for (image::Source const& source : service.sources()) {
         auto const answer = service.check(source);
         is_good = is_good && answer;
-        context.message(source.url + ": " + (answer ? "ok" : answer.error().text()));
+        TRY_RUN(context.report(source.url + ": " + (answer ? "ok" : answer.error().text())));
     }
     if (is_good) return {};
     return std::unexpected(failure_of(Error{.kind = ErrorKind::unavailable,

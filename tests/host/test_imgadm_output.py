@@ -152,6 +152,20 @@ def test_a_broken_archive_is_named(area, host):
     assert f"(DownloadError): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
 
 
+def test_a_report_that_cannot_be_written_is_an_error(area, host):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "1"})])
+    host.run("import", f"oci:{layout.path}:1")
+    host.run("sources", "-a", area, "-t", "directory")
+    for words in (["list"], ["update", "-n"], ["sources"], ["sources", "-c"], ["vacuum", "-n"], ["gc"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(IMGADM), *words], stdout=full, stderr=subprocess.PIPE, text=True, env=host.environment(), timeout=60)
+        assert (done.returncode, done.stderr) == (
+            1, "imgadm: error (ServiceUnavailable): cannot write to standard output: No space left on device\n"), words
+    with open("/dev/full", "w") as full:  # what was done is done
+        assert subprocess.run([str(IMGADM), "update"], stdout=full, env=host.environment(), timeout=60).returncode == 0
+
+
 def test_a_read_only_file_system_is_told(area, host):
     make(host, area, "x")
     place = area / "ro"
