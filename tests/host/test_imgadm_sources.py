@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -100,6 +101,29 @@ def test_a_directory_is_a_source(area, host):
     assert host.run("avail", "-H", "-o", "uuid,name").stdout == f"{UUID}  local\n"
     host.run("import", UUID)
     assert look(host.tree(UUID)) == look(tree)
+
+
+def test_what_is_wrong_with_a_directory_is_told(area, host):
+    tree = fill(area / "tree", {"etc/x": "1"})
+    out = area / "images"
+    manifest = area / "m.json"
+    manifest.write_text(json.dumps({"uuid": UUID, "name": "local", "version": "3"}))
+    host.run("create", tree, "-m", manifest, "-o", out)
+    host.run("sources", "-a", out, "-t", "directory")
+    (archive,) = out.glob("*.tar")
+    good = archive.read_bytes()
+    for bad, reason in ((good + b"x", f"size is {len(good) + 1} bytes instead of {len(good)}"), (b"x" + good[1:], "digest is sha256:"),
+                        (None, "what is imported is not a regular file")):
+        archive.unlink()
+        archive.mkdir() if bad is None else archive.write_bytes(bad)
+        assert f"): {archive}: {reason}" in host.run("import", UUID, code=1).stderr
+    shutil.rmtree(out)
+    assert host.run("import", UUID, code=1).stderr == (
+        f"imgadm: error (ServiceUnavailable): cannot open {out}: No such file or directory\n")
+    with FaultServer() as server:
+        host.run("sources", "-d", out)
+        host.run("sources", "-f", "-a", server.url(""), "-t", "directory")
+        assert f"(ServiceUnavailable): cannot fetch {server.url('/index.json')}: " in host.run("show", UUID, code=1).stderr
 
 
 def test_one_bad_manifest_of_a_directory_does_not_hide_the_others(area, host):
