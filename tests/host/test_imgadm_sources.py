@@ -422,6 +422,13 @@ def test_the_sources_are_edited(area, host, imgapi):
     assert (source["url"], source["channel"]) == (imgapi.url, "dev")
     assert edit('test "$(stat -c %a "$2")" = 600 && grep -q dev "$2"').stdout == "No change\n"
 
+    # What an editor leaves that has failed, or that has written too much, is somebody's work too.
+    for script, why in (('echo >>"$2"; exit 3', "the editor failed, and nothing was changed"), ('truncate -s 2M "$2"', "it has more than 1048576 bytes")):
+        said = edit(script, code=1).stderr
+        assert why in said
+        Path(re.search(r"\n  What was edited is kept in (/tmp/imgadm-sources\.\w+)\n$", said)[1]).unlink()
+    assert "kept" not in edit('rm "$2"', code=1).stderr
+
     add = f"{IMGADM} sources -f -a https://other.example >&2"
     late = edit(f'sed -i s/dev/release/ "$2" && {add}', code=1).stderr
     assert "another command has changed the sources meanwhile, and nothing was changed" in late
