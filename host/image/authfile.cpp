@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "host/image/sources.h"
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
 #include "lib/json/table.h"
@@ -86,16 +87,17 @@ std::span<json::Field<Auths> const> table(json::TableOf<Auths>) {
     return rows;
 }
 
+/// The host of a key: a host, perhaps with more behind it when it has a scheme. In the one spelling of URLs.
+std::string host_of_key(std::string_view key) {
+    bool const has_scheme = key.find("://") != std::string_view::npos;
+    return std::string(host_of(canonical_url(has_scheme ? std::string(key) : "https://" + std::string(key))));
+}
+
 /// Whether a key is one of the names under which Docker, podman and skopeo keep the credentials of a registry.
 bool is_for(std::string_view key, std::string_view registry) {
-    if (key == registry) return true;
     if (registry == "docker.io" && key == "https://index.docker.io/v1/") return true;
-    for (std::string_view const scheme : {"https://", "http://"}) {
-        if (!key.starts_with(scheme)) continue;
-        std::string_view const rest = key.substr(scheme.size());
-        return rest.substr(0, rest.find('/')) == registry;
-    }
-    return false;
+    bool const is_host = key.find("://") != std::string_view::npos || key.find('/') == std::string_view::npos;
+    return is_host && host_of_key(key) == host_of_key(registry);
 }
 
 std::unexpected<Error> not_an_authfile(std::string const& path, json::Reading& reading) {
@@ -120,6 +122,9 @@ Result<std::optional<content::Credential>> credential_in(std::string_view text, 
     json::Where const map{&root, "auths"};
     auto entry = json::read_object<Entry>(found->node, json::Where{&map, found->key}, reading);
     if (!entry || !reading.problems.empty()) return not_an_authfile(path, reading);
+    // Where a helper of Docker has the password, the file has the name of the registry only.
+    bool const is_empty = entry->user.empty() && entry->password.empty() && entry->token.empty();
+    if (is_empty) return std::optional<content::Credential>();
     return content::Credential{.host = std::move(host),
                                .user = std::move(entry->user),
                                .password = std::move(entry->password),

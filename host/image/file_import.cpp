@@ -103,6 +103,11 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     return std::move(read.manifest);
 }
 
+/// Whether the file of an image is taken for a stream of ZFS.
+bool may_be_stream(Workshop const& shop, Manifest const& manifest) {
+    return shop.pool->kind() == storage::Backend::zfs && is_dataset(manifest.type);
+}
+
 }  // namespace
 
 Result<role::Expected> expected_of(ImageFile const& file) {
@@ -128,15 +133,18 @@ Result<ImageFile> check_before_install(Workshop& shop, Manifest const& manifest)
     return file;
 }
 
+Result<> check_increment(Workshop const& shop, Manifest const& manifest) {
+    if (!manifest.origin || may_be_stream(shop, manifest)) return {};
+    return fail(ErrorKind::unsupported,
+                "image " + manifest.uuid->text() + " is an increment of another, which only ZFS can install");
+}
+
 Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifest manifest, std::string const& source,
                               ImportOptions const& options) {
     std::string const uuid = manifest.uuid->text();
     std::string const diff_id = manifest.files.front().uncompressed_digest;
-    bool const is_stream = shop.pool->kind() == storage::Backend::zfs && is_dataset(manifest.type);
-    if (manifest.origin && !is_stream) {
-        return fail(ErrorKind::unsupported,
-                    "image " + uuid + " is an increment of another, which only ZFS can install");
-    }
+    TRY(check_increment(shop, manifest));
+    bool const is_stream = may_be_stream(shop, manifest);
     Plan plan{.image = {.manifest = std::move(manifest), .tree = {}, .source = source}, .shown = uuid};
     if (is_stream) return install_stream(shop, blob, std::move(plan), options);
     bool const is_raw_stream = is_zfs_stream(TRY(shop.store.open_blob(blob.digest)).get());

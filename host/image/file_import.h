@@ -19,6 +19,9 @@ Result<Imported> install_file(Workshop& shop, std::string_view manifest, std::st
 /// Imports an OCI layout in a tar archive.
 Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options);
 
+/// Checks that an image could be installed here if it is an increment. Errors: `unsupported`.
+Result<> check_increment(Workshop const& shop, Manifest const& manifest);
+
 /// Installs an image whose manifest is known and whose file is in the store.
 Result<Imported> install_blob(Workshop& shop, content::Blob const& blob, Manifest manifest, std::string const& source,
                               ImportOptions const& options);

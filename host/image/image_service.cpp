@@ -200,13 +200,21 @@ Result<Imported> import_oci(Workshop& shop, OciOrigin& origin, OciName const& na
     return install_layers(shop, origin, std::move(plan), options);
 }
 
-/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked.
+/// The platform of an image for other machines than this one, which has been asked for with --platform.
+std::optional<Platform> foreign_platform(Image const& image) {
+    auto const platform = parse_platform(image.platform);
+    return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
+}
+
+/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked. One for
+/// other machines is not meant when no platform is asked for.
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
     auto const image = shop.catalog.get(latch->image);
     if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
     if (!image) return std::unexpected(image.error());
+    if (foreign_platform(*image)) return std::optional<Imported>();
     if (!options.is_quiet) {
         shop.observer->message("Image " + image->uuid().text() + " (" + image->manifest.title() +
                                ") is already installed, skipping");
@@ -261,15 +269,10 @@ Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Refere
     return resolve(*origin);
 }
 
-/// An image for another platform than this machine's has been asked for with --platform: its successor is for the same.
-std::optional<Platform> platform_of_successor(Image const& image) {
-    auto const platform = parse_platform(image.platform);
-    return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
-}
-
 Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
     Reference const reference = TRY(parse_reference(latch.reference));
-    if (auto const old = shop.catalog.get(latch.image)) options.platform = platform_of_successor(*old);
+    // A successor is for the same machines.
+    if (auto const old = shop.catalog.get(latch.image)) options.platform = foreign_platform(*old);
     auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
     std::unique_ptr<OciOrigin> origin;
     OciDocument const root = TRY(resolve_again(shop, lease, reference, options, origin));

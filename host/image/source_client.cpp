@@ -215,7 +215,14 @@ Result<Manifest> manifest_at(Workshop& shop, Source const& source, Uuid const& u
         if (read.manifest.uuid == uuid) return std::move(read.manifest);
         return fail(ErrorKind::corrupt, source.url + path + " gives another image, " + read.manifest.uuid->text());
     }
-    for (Manifest& manifest : TRY(manifests_of(shop, source))) {
+    auto manifests = manifests_of(shop, source);
+    if (!manifests) {
+        // Without its list nobody knows whether it has the image.
+        Error error = std::move(manifests).error();
+        if (error.kind == ErrorKind::not_found) error.kind = ErrorKind::unavailable;
+        return std::unexpected(std::move(error));
+    }
+    for (Manifest& manifest : *manifests) {
         if (manifest.uuid == uuid) return std::move(manifest);
     }
     return fail(ErrorKind::not_found, source.url + " does not have image " + uuid.text());
@@ -334,7 +341,9 @@ Result<content::Blob> fetch_file(Workshop& shop, Source const& source, Manifest 
     std::string const path = source.url + path_of(source, manifest, file);
     UniqueFd const local(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW));
     if (!local) return fail(errno, "open " + path);
-    return store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = path});
+    auto blob = store_file(shop, lease, local.get(), TRY(expected_of(file)), {.media_type = {}, .source = path});
+    if (!blob) return fail(blob.error().kind, path + ": " + blob.error().text());
+    return blob;
 }
 
 Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions const& options) {
@@ -410,6 +419,10 @@ Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOpti
     }
     shop.observer->progress({.phase = Phase::resolving, .image = uuid.text()});
     auto const images = TRY(find_with_origins(shop, uuid, options.source));
+    for (Found const& image : images) {  // before anything is downloaded, also of those below
+        TRY(check_installable(image.manifest));
+        TRY(check_increment(shop, image.manifest));
+    }
     tell_plan(shop, images);
     Imported imported{uuid, false};
     for (Found const& image : images)

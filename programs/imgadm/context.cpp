@@ -11,6 +11,7 @@
 #include "lib/base/read_file.h"
 #include "lib/base/root_prefix.h"
 #include "lib/base/write_all.h"
+#include "programs/imgadm/harmless.h"
 
 namespace triton::program {
 
@@ -61,6 +62,11 @@ Result<std::string> Context::read_input(std::string const& path, std::size_t lim
 Result<> Context::print(std::string_view text) {
     if (write_all(STDOUT_FILENO, text) || errno == EPIPE) return {};
     return fail(errno, "write to standard output");
+}
+
+Result<> Context::report(std::string_view text) {
+    end_progress();
+    return print(harmless(text) + "\n");
 }
 
 void Context::message(std::string_view text) { output(false).message(text); }

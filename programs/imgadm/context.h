@@ -41,6 +41,9 @@ public:
     static Result<std::string> read_input(std::string const& path, std::size_t limit);
     /// Writes to standard output. A missing reader is not an error: `imgadm list | head`.
     static Result<> print(std::string_view text);
+    /// Prints a line that is the purpose of a command, harmless. Errors: as print().
+    Result<> report(std::string_view text);
+    /// Tells what was done: that is done even if nobody reads it.
     void message(std::string_view text);
     void warning(std::string_view text);
     /// Takes the line of progress away, so that nothing is written behind it.

@@ -1,5 +1,6 @@
 #include "programs/imgadm/harmless.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -47,6 +48,47 @@ bool is_harmful(std::uint32_t code) {
            (code >= 0xe0000 && code <= 0xe007f);
 }
 
+struct Range {
+    std::uint32_t first, last;
+};
+/// Characters that take no column: marks that combine with the one before, and variation selectors.
+constexpr std::array<Range, 12> without_width{{{0x300, 0x36f},
+                                               {0x483, 0x489},
+                                               {0x591, 0x5bd},
+                                               {0x64b, 0x65f},
+                                               {0xe34, 0xe3a},
+                                               {0xe47, 0xe4e},
+                                               {0x1ab0, 0x1aff},
+                                               {0x1dc0, 0x1dff},
+                                               {0x20d0, 0x20ff},
+                                               {0xfe00, 0xfe0f},
+                                               {0xfe20, 0xfe2f},
+                                               {0xe0100, 0xe01ef}}};
+/// Characters that take two columns of a terminal.
+/// Source: Unicode 15, EastAsianWidth.txt, W and F, without gaps that are not assigned.
+constexpr std::array<Range, 16> wide{{{0x1100, 0x115f},
+                                      {0x2e80, 0x303e},
+                                      {0x3041, 0x4dbf},
+                                      {0x4e00, 0xa4cf},
+                                      {0xa960, 0xa97f},
+                                      {0xac00, 0xd7a3},
+                                      {0xf900, 0xfaff},
+                                      {0xfe10, 0xfe19},
+                                      {0xfe30, 0xfe6f},
+                                      {0xff01, 0xff60},
+                                      {0xffe0, 0xffe6},
+                                      {0x17000, 0x18cff},
+                                      {0x1f300, 0x1f64f},
+                                      {0x1f680, 0x1f6ff},
+                                      {0x1f900, 0x1f9ff},
+                                      {0x20000, 0x3fffd}}};
+
+/// From a table of our own: wcwidth(3) answers for the locale, and imgadm has none.
+std::size_t columns_of(std::uint32_t code) {
+    auto const has = [code](Range const& range) { return code >= range.first && code <= range.last; };
+    return std::ranges::any_of(without_width, has) ? 0 : std::ranges::any_of(wide, has) ? 2 : 1;
+}
+
 void append_hex(std::string& out, std::uint32_t code, int count) {
     for (int shift = 4 * (count - 1); shift >= 0; shift -= 4)
         out += digits[code >> shift & 15];
@@ -76,8 +118,11 @@ std::string harmless(std::string_view text) {
 
 std::size_t width_of(std::string_view text) {
     std::size_t width = 0;
-    for (char const c : text)
-        width += (static_cast<std::uint8_t>(c) & 0xc0) != 0x80 ? 1 : 0;
+    while (!text.empty()) {
+        Character const character = decode(text);
+        width += character.length == 0 ? 1 : columns_of(character.code);
+        text.remove_prefix(std::max<std::size_t>(character.length, 1));
+    }
     return width;
 }
 

@@ -11,7 +11,7 @@ namespace triton::program {
 /// a text could otherwise be taken for one of these.
 std::string harmless(std::string_view text);
 
-/// How many columns such a text takes, when each character takes one.
+/// How many columns of a terminal such a text takes.
 std::size_t width_of(std::string_view text);
 
 }  // namespace triton::program

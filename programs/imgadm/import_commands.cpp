@@ -188,7 +188,11 @@ Outcome update(Context& context, UpdateCommand const& command) {
     Error const* failure = nullptr;
     for (image::UpdateChange const& change : *changes) {
         if (!change.failure) {
-            context.message(describe(change, command.is_dry_run));
+            std::string const text = describe(change, command.is_dry_run);
+            if (command.is_dry_run)
+                TRY_RUN(context.report(text));
+            else
+                context.message(text);
             continue;
         }
         // The last failure ends the command; those before it are reported here.

@@ -161,7 +161,7 @@ Outcome check_sources(Context& context, image::ImageService& service) {
     for (image::Source const& source : service.sources()) {
         auto const answer = service.check(source);
         is_good = is_good && answer;
-        context.message(source.url + ": " + (answer ? "ok" : answer.error().text()));
+        TRY_RUN(context.report(source.url + ": " + (answer ? "ok" : answer.error().text())));
     }
     if (is_good) return {};
     return std::unexpected(failure_of(Error{.kind = ErrorKind::unavailable,
@@ -213,16 +213,19 @@ Outcome edit_sources(Context& context, image::ImageService& service) {
     std::string const before = image::configuration_text(configuration);
     bool const is_written = ::write(file.get(), before.data(), before.size()) == static_cast<ssize_t>(before.size());
     auto const edited = is_written ? run_editor(path) : Result<>(fail(errno, "write " + path));
-    auto const after = edited ? read_file(path, 1 << 20) : Result<std::string>(std::unexpected(edited.error()));
-    bool const is_changed = after && *after != before;
-    Outcome taken = is_changed ? take_edited(context, service, before, *after) : Outcome();
-    if (taken) {
+    auto const after = read_file(path, 1 << 20);
+    bool const is_changed = !after || *after != before;
+    bool const is_gone = !after && after.error().kind == ErrorKind::not_found;
+    Outcome taken;
+    if (!edited || !after)
+        taken = std::unexpected(failure_of(edited ? after.error() : edited.error()));
+    else if (is_changed)
+        taken = take_edited(context, service, before, *after);
+    if (taken || !is_changed)
         ::unlink(path.c_str());
-    } else {
+    else if (!is_gone)
         taken.error().error.details.push_back("What was edited is kept in " + path);
-    }
-    if (!after) return std::unexpected(failure_of(after.error()));
-    if (!is_changed) context.message("No change");
+    if (taken && !is_changed) context.message("No change");
     return taken;
 }
 

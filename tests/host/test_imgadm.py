@@ -294,6 +294,12 @@ def test_the_platform_of_an_index_is_chosen(area, host):
     assert image["platform"] == "linux/arm64"
     assert (host.tree(image["manifest"]["uuid"]) / "which").read_text() == "newer arm64"
 
+    # Without --platform an image for this machine is meant.
+    if os.uname().machine == "x86_64":
+        host.run("import", reference)
+        assert host.get(reference)["platform"] == "linux/amd64" and len(host.images()) == 3
+        assert "is already installed, skipping" in host.run("import", reference).stdout
+
 
 def test_names_with_escapes_are_harmless(area, host):
     tree = fill(area / "tree", {"a": "b"})

@@ -8,6 +8,7 @@ import select
 import signal
 import subprocess
 import time
+import unicodedata
 
 import pytest
 from fault_server import FaultServer
@@ -38,6 +39,17 @@ def test_parsable_fields_are_read_back_in_one_step(area, host):
     name, read, version = re.split(r"(?<!\\)(?:\\\\)*:", text.rstrip("\n"))
     assert (name, version) == ("x", "1")
     assert re.sub(r"\\(x..|.)", lambda found: chr(int(found[1][1:], 16)) if found[1][0] == "x" else found[1], read) == description
+
+
+def test_columns_stand_below_each_other_whatever_the_letters(area, host):
+    for name in ("abcdef", "日本語", "한국", "é" * 6, "e\u0301" * 6, "🐧🐧🐧"):
+        make(host, area, name)
+
+    def columns(text):
+        return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+    lines = host.run("list", "-o", "name,os").stdout.splitlines()
+    assert len({columns(line[: line.lower().rindex("linux" if "linux" in line else "os")]) for line in lines}) == 1, lines
 
 
 class Terminal:
@@ -138,6 +150,20 @@ def test_a_broken_archive_is_named(area, host):
     broken = area / "broken.tar"
     broken.write_text("no archive")
     assert f"(DownloadError): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
+
+
+def test_a_report_that_cannot_be_written_is_an_error(area, host):
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "1"})])
+    host.run("import", f"oci:{layout.path}:1")
+    host.run("sources", "-a", area, "-t", "directory")
+    for words in (["list"], ["update", "-n"], ["sources"], ["sources", "-c"], ["vacuum", "-n"], ["gc"]):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([str(IMGADM), *words], stdout=full, stderr=subprocess.PIPE, text=True, env=host.environment(), timeout=60)
+        assert (done.returncode, done.stderr) == (
+            1, "imgadm: error (ServiceUnavailable): cannot write to standard output: No space left on device\n"), words
+    with open("/dev/full", "w") as full:  # what was done is done
+        assert subprocess.run([str(IMGADM), "update"], stdout=full, env=host.environment(), timeout=60).returncode == 0
 
 
 def test_a_read_only_file_system_is_told(area, host):

@@ -6,6 +6,7 @@ import http.server
 import json
 import os
 import re
+import shutil
 import subprocess
 import threading
 from pathlib import Path
@@ -66,6 +67,20 @@ def test_images_that_cannot_run_here_are_refused(area, host, imgapi):
     assert host.images() == [] and host.left_over() == []
 
 
+def test_nothing_comes_of_an_increment_that_cannot_be_installed(area, host, imgapi):
+    data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
+    top, middle = (f"{digit}{UUID[1:]}" for digit in "89")
+    imgapi.add(UUID, data)
+    imgapi.add(middle, data, origin=UUID)
+    imgapi.add(top, data, origin=middle)
+    host.run("sources", "add", imgapi.url)
+    done = host.run("import", top, code=1)
+    assert done.stderr == (
+        f"imgadm: error (NotSupported): image {middle} is an increment of another, which only ZFS can install\n")
+    assert done.stdout == "" and host.images() == [] and host.blobs() == []
+    assert not [path for path in imgapi.requests if path.endswith("/file")]
+
+
 def test_wrong_bytes_of_a_source_are_refused(area, host, imgapi):
     data = tarball(fill(area / "tree", {"a": "b"}), area / "a.tar").read_bytes()
     imgapi.add(UUID, data)
@@ -86,6 +101,29 @@ def test_a_directory_is_a_source(area, host):
     assert host.run("avail", "-H", "-o", "uuid,name").stdout == f"{UUID}  local\n"
     host.run("import", UUID)
     assert look(host.tree(UUID)) == look(tree)
+
+
+def test_what_is_wrong_with_a_directory_is_told(area, host):
+    tree = fill(area / "tree", {"etc/x": "1"})
+    out = area / "images"
+    manifest = area / "m.json"
+    manifest.write_text(json.dumps({"uuid": UUID, "name": "local", "version": "3"}))
+    host.run("create", tree, "-m", manifest, "-o", out)
+    host.run("sources", "-a", out, "-t", "directory")
+    (archive,) = out.glob("*.tar")
+    good = archive.read_bytes()
+    for bad, reason in ((good + b"x", f"size is {len(good) + 1} bytes instead of {len(good)}"), (b"x" + good[1:], "digest is sha256:"),
+                        (None, "what is imported is not a regular file")):
+        archive.unlink()
+        archive.mkdir() if bad is None else archive.write_bytes(bad)
+        assert f"): {archive}: {reason}" in host.run("import", UUID, code=1).stderr
+    shutil.rmtree(out)
+    assert host.run("import", UUID, code=1).stderr == (
+        f"imgadm: error (ServiceUnavailable): cannot open {out}: No such file or directory\n")
+    with FaultServer() as server:
+        host.run("sources", "-d", out)
+        host.run("sources", "-f", "-a", server.url(""), "-t", "directory")
+        assert f"(ServiceUnavailable): cannot fetch {server.url('/index.json')}: " in host.run("show", UUID, code=1).stderr
 
 
 def test_one_bad_manifest_of_a_directory_does_not_hide_the_others(area, host):
@@ -383,6 +421,13 @@ def test_the_sources_are_edited(area, host, imgapi):
     (source,) = json.loads(host.run("sources", "-j").stdout)
     assert (source["url"], source["channel"]) == (imgapi.url, "dev")
     assert edit('test "$(stat -c %a "$2")" = 600 && grep -q dev "$2"').stdout == "No change\n"
+
+    # What an editor leaves that has failed, or that has written too much, is somebody's work too.
+    for script, why in (('echo >>"$2"; exit 3', "the editor failed, and nothing was changed"), ('truncate -s 2M "$2"', "it has more than 1048576 bytes")):
+        said = edit(script, code=1).stderr
+        assert why in said
+        Path(re.search(r"\n  What was edited is kept in (/tmp/imgadm-sources\.\w+)\n$", said)[1]).unlink()
+    assert "kept" not in edit('rm "$2"', code=1).stderr
 
     add = f"{IMGADM} sources -f -a https://other.example >&2"
     late = edit(f'sed -i s/dev/release/ "$2" && {add}', code=1).stderr

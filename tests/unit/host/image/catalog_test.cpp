@@ -122,7 +122,8 @@ TEST(Authfile, HasCredentialsOfARegistry) {
     // "user:secret", "a:b:c"
     constexpr std::string_view text =
         R"({"auths":{"https://index.docker.io/v1/":{"auth":"dXNlcjpzZWNyZXQ="},"h:5000":{"auth":"YTpiOmM="},)"
-        R"("t":{"registrytoken":"tok"},"bad":{"auth":"!!"}},"credsStore":"x"})";
+        R"("t":{"registrytoken":"tok"},"bad":{"auth":"!!"},"helper":{},"https://Reg.example:443/v2/":{"auth":"YTpi"}},)"
+        R"("credsStore":"x"})";
     auto const of = [&](std::string_view registry) { return credential_in(text, "f", registry, "host"); };
     ASSERT_TRUE(of("docker.io"));
     EXPECT_EQ((*of("docker.io"))->user, "user");
@@ -132,6 +133,10 @@ TEST(Authfile, HasCredentialsOfARegistry) {
     EXPECT_EQ((*of("h:5000"))->password, "b:c");
     EXPECT_EQ((*of("t"))->token, "tok");
     EXPECT_FALSE(*of("other"));
+    EXPECT_FALSE(*of("helper"));  // its password is elsewhere
+    for (std::string_view const spelling : {"reg.example", "REG.example", "reg.example:443"})
+        EXPECT_EQ((*of(spelling))->password, "b") << spelling;
+    EXPECT_FALSE(*of("reg.example:5000"));
     EXPECT_EQ(of("bad").error().text(), "f is not an authfile");
     EXPECT_THAT(of("bad").error().details, ElementsAre("auths.bad.auth: is not USER:PASSWORD in Base64"));
     EXPECT_EQ(credential_in("[1]", "f", "x", "h").error().text(), "f is not an authfile");

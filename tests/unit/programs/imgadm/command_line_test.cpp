@@ -133,7 +133,10 @@ TEST(Harmless, KeepsATerminalAsItIs) {
               "\\xed\\xa0\\x80");
     EXPECT_EQ(harmless("\\x1b"), "\\\\x1b");
     EXPECT_EQ(harmless("\xf3\xa0\x81\x81"), "\\U000e0041");
-    EXPECT_EQ(width_of("äö日"), 3U);
+    EXPECT_EQ(width_of("äö日"), 4U);
+    EXPECT_EQ(width_of("e\u0301"), 1U);
+    EXPECT_EQ(width_of("\xff\xc3"), 2U);
+    EXPECT_EQ(width_of("한국 🐧"), 7U);
 }
 
 class ListTest : public testing::Test {
