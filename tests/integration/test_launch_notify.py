@@ -84,9 +84,10 @@ def test_reload_is_framed(place, manager):
 
 
 def test_status_follows_the_processes(place, manager):
-    launcher = place.launch(place.configuration("say:up", "sleep:1", "exit:1"), "--restart-delay", "1h", "--restart-max-delay",
-                            "1h", env=environment(place.area))
+    launcher = place.launch(place.configuration(*UP), "--restart-delay", "1h", "--restart-max-delay", "1h", env=environment(place.area))
     manager.receive_until("READY")
+    for _ in range(2):  # the first restart does not wait
+        launcher.signal_inside(launcher.wait_up()["pid"], signal.SIGTERM)
     launcher.wait_for_event("process-exited", restart_in_seconds=lambda delay: delay > 0)
     while not re.search(r"\b0 of 1\b", manager.receive_until("STATUS")["STATUS"]):
         pass
