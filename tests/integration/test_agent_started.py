@@ -1,5 +1,6 @@
 """The agent as the launcher starts it: in every mode, with sockets that outlive it, and with nothing to fear from it."""
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -140,7 +141,11 @@ def test_it_is_not_held_open_where_its_user_may_look(place, area):
 
 def held_files(launcher):
     """What the launcher's descriptors lead to."""
-    return [os.readlink(entry) for entry in os.scandir(f"/proc/{launcher.pid}/fd")]
+    files = []
+    for entry in os.scandir(f"/proc/{launcher.pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):  # it has been closed since
+            files.append(os.readlink(entry))
+    return files
 
 
 def test_it_is_restarted_behind_the_same_socket(place, area):
