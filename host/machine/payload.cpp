@@ -59,6 +59,15 @@ public:
         for (json::Problem& problem : std::move(reading.problems).take())
             faults_.reasons.push_back(problem.text());
     }
+    /// Reads a size of memory under another name than that of its property.
+    std::optional<std::int64_t> read_mebibytes(std::string_view name, json::Node const& node) {
+        json::Reading reading(most_problems);
+        json::Where const top{};
+        auto const size = Mebibytes::read(node, json::Where{&top, name}, reading);
+        for (json::Problem const& problem : std::move(reading.problems).take())
+            bad_value(name, problem.text());
+        return size;
+    }
     void refuse(std::string_view name, std::string reason) {
         faults_.bad_properties.emplace_back(name);
         faults_.reasons.push_back(std::move(reason));
@@ -126,10 +135,19 @@ void read_keys_of_creation(json::Object const& payload, Machine& machine, Reader
 /// Reads `ram`, which means max_physical_memory unless that is given, too.
 void read_ram(json::Object const& payload, Machine& machine, Reader& reader) {
     json::Member const* const ram = find(payload, "ram");
-    if (!ram || find(payload, "max_physical_memory") || clears(ram->node)) return;
-    Machine read;
-    reader.read(*find_property("max_physical_memory"), ram->node, read);
-    if (read.max_physical_memory) machine.max_physical_memory = read.max_physical_memory;
+    if (!ram) return;
+    json::Member const* const memory = find(payload, "max_physical_memory");
+    bool const is_other_given = memory && !clears(memory->node);
+    if (clears(ram->node)) {
+        if (!memory) machine.max_physical_memory.reset();
+        return;
+    }
+    auto const read = reader.read_mebibytes("ram", ram->node);
+    if (!read) return;
+    if (!is_other_given)
+        machine.max_physical_memory = read;
+    else if (machine.max_physical_memory && machine.max_physical_memory != read)
+        reader.ignore("ram: max_physical_memory is given, too");
 }
 
 template <class T, class Value>

@@ -104,7 +104,6 @@ constexpr PropertyRules secret(PropertyRules rules) {
     return rules;
 }
 
-using Mebibytes = Whole<0, std::int64_t{1} << 30>;
 using Count = Whole<0, std::int64_t{1} << 31>;
 using Name = Line<255>;
 

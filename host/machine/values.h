@@ -30,6 +30,9 @@ struct Whole {
     }
 };
 
+/// A size of memory.
+using Mebibytes = Whole<0, std::int64_t{1} << 30>;
+
 /// Reads a text of one line without control characters: it goes into tables and unit files.
 std::optional<std::string> read_line(json::Node const& node, json::Where const& at, std::size_t longest,
                                      json::Reading& reading);

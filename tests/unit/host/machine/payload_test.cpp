@@ -95,13 +95,12 @@ TEST(Creation, ABrandThatIsUnknownIsTheOnlyFault) {
 TEST(Creation, FaultsAreListedByKind) {
     auto const made = read_creation(payload(R"({"ram":"much","vcpus":2,"quota":-1})"), 0);
     ASSERT_FALSE(made);
-    EXPECT_THAT(made.error().bad_values, ElementsAre("quota", "max_physical_memory"));
+    EXPECT_THAT(made.error().bad_values, ElementsAre("quota", "ram"));
     EXPECT_THAT(made.error().bad_properties, ElementsAre("vcpus"));
     EXPECT_THAT(made.error().missing_properties, ElementsAre("brand", "image_uuid"));
     EXPECT_THAT(made.error().reasons,
                 ElementsAre("vcpus: is for virtual hardware, which a container does not have",
-                            "quota: -1 is not within 0 to 1073741824",
-                            "max_physical_memory: expected an integer, found \"much\"",
+                            "quota: -1 is not within 0 to 1073741824", "ram: expected an integer, found \"much\"",
                             "brand: required key is missing", "image_uuid: required key is missing"));
 }
 
@@ -122,6 +121,13 @@ TEST(Creation, MemoryMayBeCalledRam) {
     EXPECT_EQ(machine(R"("ram":512)").max_swap, 512);
     EXPECT_EQ(machine(R"("ram":512,"max_physical_memory":1024)").max_physical_memory, 1024);
     EXPECT_EQ(machine(R"("ram":"64")").max_swap, 256);
+    EXPECT_EQ(machine(R"("ram":512,"max_physical_memory":null)").max_physical_memory, 512);
+    EXPECT_EQ(machine(R"("ram":null)").max_physical_memory, 256);
+    EXPECT_EQ(fault_of(R"("ram":"much")"), "ram: expected an integer, found \"much\"");
+    EXPECT_EQ(fault_of(R"("ram":-1,"max_physical_memory":64)"), "ram: -1 is not within 0 to 1073741824");
+    EXPECT_THAT(creation(R"("ram":512,"max_physical_memory":512)")->ignored, IsEmpty());
+    EXPECT_THAT(creation(R"("ram":512,"max_physical_memory":64)")->ignored,
+                ElementsAre("ram: max_physical_memory is given, too"));
 }
 
 TEST(Creation, SizesOutsideTheirBoundsAreClampedAloud) {
@@ -234,6 +240,15 @@ TEST(Updates, TheCompanionsOfMemoryFollowIt) {
     EXPECT_EQ(changes_of(before, R"({"max_physical_memory":1024,"tmpfs":1,"max_swap":2048})"),
               "max_physical_memory: 512 -> 1024\nmax_swap: 768 -> 2048\nmax_locked_memory: 384 -> 896\n"
               "tmpfs: 256 -> 1\n");
+}
+
+TEST(Updates, MemoryWithoutAValueIsTheDefault) {
+    Machine const before = machine(R"("ram":512)");
+    std::string const smaller =
+        "max_physical_memory: 512 -> 256\nmax_swap: 512 -> 256\nmax_locked_memory: 512 -> 256\ntmpfs: 512 -> 256\n";
+    EXPECT_EQ(changes_of(before, R"({"ram":null})"), smaller);
+    EXPECT_EQ(changes_of(before, R"({"ram":"","max_physical_memory":null})"), smaller);
+    EXPECT_THAT(changes_of(before, R"({"ram":null,"max_physical_memory":600})"), HasSubstr("512 -> 600"));
 }
 
 TEST(Updates, ASwapOnItsFloorIsTiedToTheMemoryAgain) {
