@@ -368,8 +368,8 @@ void move_primary(json::Array& list, json::Array const& given) {
     bool const takes = std::ranges::any_of(given, [](json::Node const& node) {
         auto const* const object = node.get<json::Object>();
         json::Member const* const primary = object ? find(*object, "primary") : nullptr;
-        bool const* const value = primary ? primary->node.get<bool>() : nullptr;
-        return value && *value;
+        json::Reading unused(1);
+        return primary && read_flag(primary->node, json::Where{}, unused).value_or(false);
     });
     if (!takes) return;
     for (json::Node& node : list)

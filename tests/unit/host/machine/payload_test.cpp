@@ -295,6 +295,16 @@ TEST(Updates, NicsAreAddedChangedAndRemovedByTheirMac) {
     EXPECT_THAT(update->at_start(), ElementsAre("nics"));
 }
 
+TEST(Updates, AFlagInATextMovesThePrimaryInterfaceToo) {
+    for (std::string const yes : {"true", "\"true\""}) {
+        auto const update = read_update(
+            machine(two_nics), payload(R"({"add_nics":[{"nic_tag":"x","ips":["dhcp"],"primary":)" + yes + "}]}"));
+        ASSERT_TRUE(update) << update.error().json();
+        EXPECT_EQ(update->machine.nics[0].primary, std::nullopt);
+        EXPECT_EQ(update->machine.nics[2].primary, true);
+    }
+}
+
 /// An update is judged without its machine: by one that has all that it speaks of.
 TEST(Updates, AStandInHasWhatTheyChange) {
     json::Object const update =
