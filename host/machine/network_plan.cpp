@@ -99,6 +99,9 @@ Result<network::Route> route_of(Machine const& machine, json::Member const& memb
         // an address from a server would come too late: PID 1 finds its routes in place
         if (!is_reached(machine, gateway))
             return fail("routes: " + member.key + ": the gateway " + gateway + " is in no network of a NIC");
+        if (std::ranges::any_of(machine.nics, [&](Nic const& nic) { return is_broadcast_of(nic, gateway); }))
+            return fail("routes: " + member.key + ": the gateway " + gateway +
+                        " is the broadcast address of a network");
         route.gateway = gateway;
         return route;
     }

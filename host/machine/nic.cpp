@@ -26,9 +26,11 @@ std::optional<Address> parse_host(std::string_view text) {
     return parse_address(text);
 }
 
-bool is_v4_host(std::string_view text) {
-    auto const address = parse_host(text);
-    return address && address->family == Family::v4;
+/// The 32 bits of an IPv4 address.
+std::uint32_t bits_of(Address const& address) {
+    in_addr bytes{};
+    (void)::inet_pton(AF_INET, address.text.c_str(), &bytes);  // it was parsed before
+    return ntohl(bytes.s_addr);
 }
 
 std::optional<Address> first_v4(Nic const& nic) {
@@ -101,8 +103,45 @@ bool is_interface_name(std::string_view name) {
                                    return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') ||
                                           c == '_' || c == '.' || c == '-';
                                }) &&
-           name != "." && name != ".." && name != "lo" && name != "all" &&
-           name != "default";  // directories of the kernel's settings have these two names
+           name != "." && name != ".." && name != "lo" &&
+           name.find_first_not_of("0123456789") != std::string_view::npos &&  // systemd-nspawn takes that for an index
+           name != "all" && name != "default";  // directories of the kernel's settings have these two names
+}
+
+/// Whether an address can be that of one host in a network. The kernel refuses others when the machine starts.
+bool is_of_a_host(Address const& address) {
+    std::string const& text = address.text;
+    if (address.family == Family::v6)
+        return text != "::" && text != "::1" && !(text.starts_with("ff") && text.find(':') == 4);
+    auto const first = integer_of(std::string_view(text).substr(0, text.find('.'))).value_or(0);
+    bool const is_of_group = first >= 224 && first <= 239;
+    return text != "0.0.0.0" && text != "255.255.255.255" && first != 127 && !is_of_group;
+}
+constexpr std::string_view not_of_a_host = " (not the address of a host)";
+
+void check_gateways(Nic const& nic, std::vector<std::string>& faults) {
+    for (std::string const& gateway : nic.gateways) {
+        auto const address = parse_host(gateway);
+        if (!address || address->family != Family::v4)
+            faults.push_back("Static gateways must be IPv4 addresses: " + json::shown(gateway));
+        else if (!is_of_a_host(*address))
+            faults.push_back("Invalid gateway for NIC: " + gateway + std::string(not_of_a_host));
+        else if (is_broadcast_of(nic, gateway))
+            faults.push_back("Invalid gateway for NIC: " + gateway + " (the broadcast address of its network)");
+    }
+}
+
+/// The smallest packets of an IPv6 link. Linux has no IPv6 on links of less. Source: RFC 8200, 5.
+constexpr std::int64_t least_mtu_of_v6 = 1280;
+
+void check_mtu(Nic const& nic, std::vector<std::string>& faults) {
+    if (nic.mtu.value_or(least_mtu_of_v6) >= least_mtu_of_v6) return;
+    for (std::string const& ip : nic.ips) {
+        auto const address = parse_address(ip);
+        if (ip != "addrconf" && !(address && address->family == Family::v6)) continue;
+        faults.push_back("invalid .mtu option for NIC: " + std::to_string(*nic.mtu) +
+                         " (IPv6 needs 1280 or more: " + ip + ")");
+    }
 }
 
 void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
@@ -112,14 +151,15 @@ void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
             faults.push_back("Invalid IP for NIC: " + json::shown(ip));
         else if (ip.find('/') == std::string::npos)
             faults.push_back("Invalid IP for NIC: " + ip + " (without the length of its prefix, as in 10.0.0.5/24)");
+        else if (!is_of_a_host(*parse_address(ip)))
+            faults.push_back("Invalid IP for NIC: " + ip + std::string(not_of_a_host));
     }
     for (std::string const& ip : nic.allowed_ips) {
         if (!parse_address(ip)) faults.push_back("Invalid allowed IP for NIC: " + json::shown(ip));
     }
     if (nic.ips.empty()) faults.push_back("Invalid IP for NIC: it has none (nor \"dhcp\" or \"addrconf\")");
-    for (std::string const& gateway : nic.gateways) {
-        if (!is_v4_host(gateway)) faults.push_back("Static gateways must be IPv4 addresses: " + json::shown(gateway));
-    }
+    check_gateways(nic, faults);
+    check_mtu(nic, faults);
     if (nic.ips.size() > most_ips)
         faults.push_back("nic.*.ips contains " + std::to_string(nic.ips.size()) + " addresses, but is limited to " +
                          std::to_string(most_ips));
@@ -190,7 +230,7 @@ std::vector<std::string> places(Nic const& nic) {
 }
 
 bool is_gateway(std::string_view text) {
-    if (is_v4_host(text)) return true;
+    if (auto const address = parse_host(text)) return address->family == Family::v4 && is_of_a_host(*address);
     if (!text.ends_with("]")) return false;
     if (text.starts_with("nics[")) return integer_of(text.substr(5, text.size() - 6)).value_or(-1) >= 0;
     return text.starts_with("macs[") && canonical_mac(text.substr(5, text.size() - 6)).has_value();
@@ -273,6 +313,18 @@ std::optional<Address> parse_address(std::string_view text) {
     if (!prefix || *prefix < 0 || *prefix > bits) return std::nullopt;
     address.prefix = static_cast<int>(*prefix);
     return address;
+}
+
+bool is_broadcast_of(Nic const& nic, std::string_view text) {
+    constexpr int longest_prefix_with_broadcast = 30;
+    auto const address = parse_host(text);
+    if (!address || address->family != Family::v4) return false;
+    return std::ranges::any_of(nic.ips, [&address](std::string const& ip) {
+        auto const own = parse_address(ip);
+        if (!own || own->family != Family::v4 || own->prefix > longest_prefix_with_broadcast) return false;
+        std::uint32_t const hosts = own->prefix == 0 ? ~std::uint32_t{0} : (std::uint32_t{1} << (32 - own->prefix)) - 1;
+        return bits_of(*address) == (bits_of(*own) | hosts);
+    });
 }
 
 std::optional<int> prefix_of_netmask(std::string_view netmask) {

@@ -33,6 +33,9 @@ struct Address {
 };
 std::optional<Address> parse_address(std::string_view text);
 
+/// Whether a text is the broadcast address of an IPv4 network of the interface.
+bool is_broadcast_of(Nic const& nic, std::string_view text);
+
 /// The prefix length of "255.255.255.0"; nullopt when it is not a netmask.
 std::optional<int> prefix_of_netmask(std::string_view netmask);
 std::string netmask_of_prefix(int prefix);

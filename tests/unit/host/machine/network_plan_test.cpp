@@ -80,6 +80,8 @@ TEST(NetworkPlan, RefusesWhatCannotBe) {
               "routes: 10.9.0.0/16: nics[2] does not exist");
     EXPECT_EQ(refusal([](Machine& made) { made.routes = {{"10.9.0.0/16", json::Node{std::string("10.5.0.1")}}}; }),
               "routes: 10.9.0.0/16: the gateway 10.5.0.1 is in no network of a NIC");
+    EXPECT_EQ(refusal([](Machine& made) { made.routes = {{"10.9.0.0/16", json::Node{std::string("10.0.0.255")}}}; }),
+              "routes: 10.9.0.0/16: the gateway 10.0.0.255 is the broadcast address of a network");
 }
 
 TEST(NetworkPlan, ARunningMachineKeepsItsAddressesUntilItIsStartedAgain) {
