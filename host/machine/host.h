@@ -69,7 +69,7 @@ public:
     virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Stops it without asking.
     virtual Result<> halt(Uuid const& uuid) = 0;
-    /// Asks PID 1 to reboot, and waits until another one is up.
+    /// Asks PID 1 to reboot, and waits until another one is up. Errors: `timeout`; `refused` when it ends instead.
     virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Sends a signal to its PID 1. Errors: `refused` when it is not running.
     virtual Result<> kill(Uuid const& uuid, int signal) = 0;

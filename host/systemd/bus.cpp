@@ -1,5 +1,6 @@
 #include "host/systemd/bus.h"
 
+#include <array>
 #include <csignal>
 #include <cstring>
 
@@ -102,6 +103,8 @@ int on_job_removed(sd_bus_message* message, void* data, sd_bus_error*) {
 }
 
 int ignore(sd_bus_message*, void*, sd_bus_error*) { return 0; }
+
+bool is_down(ServiceFacts const& facts) { return facts.active_state == "inactive" || facts.active_state == "failed"; }
 
 }  // namespace
 
@@ -355,28 +358,56 @@ Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::c
     TRY(state_->subscribe());
     // Each of these signals is a reason to look again.
     std::string const path = TRY(path_of(unit));
-    sd_bus_slot *changed = nullptr, *appeared = nullptr;
-    int result = sd_bus_match_signal(state_->bus, &changed, manager_name, path.c_str(),
-                                     "org.freedesktop.DBus.Properties", "PropertiesChanged", ignore, nullptr);
-    Slot const changed_owner(changed);
-    if (result >= 0)
-        result = sd_bus_match_signal(state_->bus, &appeared, machined_name, machined_path, machined_interface,
-                                     "MachineNew", ignore, nullptr);
-    Slot const appeared_owner(appeared);
-    if (result < 0) return fail(-result, "reboot " + machine);
+    struct Signal {
+        char const *sender, *path, *interface, *member;
+    };
+    std::array<Signal, 4> const signals{{
+        {manager_name, path.c_str(), "org.freedesktop.DBus.Properties", "PropertiesChanged"},
+        {manager_name, manager_path, manager_interface, "JobRemoved"},
+        {machined_name, machined_path, machined_interface, "MachineNew"},
+        {machined_name, machined_path, machined_interface, "MachineRemoved"},
+    }};
+    std::vector<Slot> slots;
+    for (Signal const& signal : signals) {
+        sd_bus_slot* slot = nullptr;
+        int const result = sd_bus_match_signal(state_->bus, &slot, signal.sender, signal.path, signal.interface,
+                                               signal.member, ignore, nullptr);
+        if (result < 0) return fail(-result, "reboot " + machine);
+        slots.emplace_back(slot);
+    }
     std::int64_t const before = TRY(leader(machine));
     TRY(kill_leader(machine, SIGINT));
     if (begun) begun();
-    bool const is_up = TRY(wait_until(
+    bool is_up = false;
+    bool const is_over = TRY(wait_until(
         deadline,
         [&] {
             auto const now = leader(machine);
-            if (!now || *now == 0 || *now == before) return false;
             auto const facts = service(unit);
-            return facts && facts->active_state == "active";
+            if (!facts) return false;
+            is_up = now && *now != 0 && *now != before && facts->active_state == "active";
+            return is_up || (is_down(*facts) && stays_down(unit));
         }));
-    if (!is_up) return fail(ErrorKind::timeout, "timed out waiting for zone to reboot");
+    if (!is_over) return fail(ErrorKind::timeout, "timed out waiting for zone to reboot");
+    if (!is_up) return fail(ErrorKind::refused, "reboot " + unit, "it has stopped instead");
     return {};
+}
+
+/// Whether a unit that was down is not about to be started. It is down for a moment when systemd restarts it.
+bool Bus::stays_down(std::string const& unit) {
+    auto const loaded = state_->manager("look at " + unit, "GetUnit", "s", unit.c_str());
+    if (!loaded) return loaded.error().kind == ErrorKind::not_found;
+    auto const path = path_of(unit);
+    if (!path) return false;
+    BusError error;
+    sd_bus_message* raw = nullptr;
+    int const result =
+        sd_bus_get_property(state_->bus, manager_name, path->c_str(), unit_interface, "Job", error.get(), &raw, "(uo)");
+    Message const reply(raw);
+    std::uint32_t job = 0;
+    if (result < 0 || sd_bus_message_read(raw, "(uo)", &job, nullptr) < 0 || job != 0) return false;
+    auto const facts = service(unit);  // the job may have ended well meanwhile
+    return facts && is_down(*facts);
 }
 
 }  // namespace triton::systemd

@@ -79,7 +79,7 @@ public:
     /// and a start fails. It is not an error when this takes longer: the start will report that.
     Result<> wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit);
     /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. `begun` is called
-    /// when it has been asked. Errors: `timeout`.
+    /// when it has been asked. Errors: `timeout`; `refused` when it ends, and is not started again.
     Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit,
                     std::function<void()> const& begun);
 
@@ -88,6 +88,7 @@ private:
     explicit Bus(std::unique_ptr<State> state);
     Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
                      std::function<void()> const& begun);
+    bool stays_down(std::string const& unit);
     Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
 
     std::unique_ptr<State> state_;
