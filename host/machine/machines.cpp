@@ -788,17 +788,20 @@ Result<bool> Machines::start(Uuid const& uuid) {
     UnitStatus const status = TRY(parts_.units.status(uuid));
     State const state = state_of(machine.phase, status.activity);
     if (state == State::running) return false;
-    if (state != State::stopped)
+    bool const is_under_way = state == State::starting;  // by another command, or by the boot of the host
+    if (state != State::stopped && !is_under_way)
         return fail(ErrorKind::refused, "Unable to start VM " + uuid.text() + ": Cannot start vm from state \"" +
                                             std::string(name_of(state)) + "\", must be \"stopped\".");
-    TRY(check_links(machine));
+    if (!is_under_way) TRY(check_links(machine));
     machine.autoboot = true;
     TRY(store_.save(machine));
     TRY(parts_.units.set_autostart(uuid, true));
-    if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
-    write_host_name(machine, path(uuid));
-    TRY(derive(machine));
-    TRY(parts_.units.reset(uuid));
+    if (!is_under_way) {
+        if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
+        write_host_name(machine, path(uuid));
+        TRY(derive(machine));
+        TRY(parts_.units.reset(uuid));
+    }
     TRY(start_unit(machine, own));
     return true;
 }

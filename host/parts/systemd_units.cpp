@@ -99,8 +99,9 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
 
 Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
     systemd::Bus& bus = *TRY(this->bus());
-    TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
     std::string const unit = machine::unit_of(uuid);
+    bool const is_under_way = activity_of(TRY(bus.service(unit)).active_state) == UnitStatus::Activity::activating;
+    if (!is_under_way) TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
     TRY(bus.start(unit, limit, begun));
     if (executes(TRY(bus.leader(uuid.text())))) return {};
     Error error = fail(ErrorKind::refused, "start " + unit, "it ended before its PID 1 was executed").error();

@@ -73,6 +73,23 @@ def test_a_machine_that_goes_on_starting_can_be_stopped(host, vmadm, tiny):
     assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"
 
 
+def test_whoever_starts_a_machine_that_is_starting_waits_for_it(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False, launch=ready_after("busybox test -e /var/go")))
+    both = [host.popen("sh", "-c", f"exec vmadm start {uuid} 2>&1")]
+    until_launched(vmadm, uuid)
+    vmadm.ok("update", uuid, "autoboot=false")
+    both.append(host.popen("sh", "-c", f"exec vmadm start {uuid} 2>&1"))
+    deadline = time.monotonic() + LATER
+    while not json.loads(vmadm.ok("get", uuid))["autoboot"]:
+        assert time.monotonic() < deadline and both[1].poll() is None
+    assert [one.poll() for one in both] == [None, None]
+    vmadm.ok("exec", uuid, BUSYBOX, "touch", "/var/go")
+    for one in both:
+        assert (one.wait(timeout=LATER), one.stdout.readline()) == (0, f"Successfully started VM {uuid}\n")
+    assert json.loads(vmadm.ok("get", uuid))["state"] == "running"
+
+
 def test_a_reboot_ends_when_the_machine_is_stopped_meanwhile(host, vmadm, tiny):
     uuid = new_uuid()
     once = "busybox mkdir /var/first"  # it is ready at its first start only
