@@ -141,8 +141,10 @@ Result<Operation> Machines::operation_of_clone(std::string_view data, Uuid const
 Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation const& creation_of) {
     std::optional<storage::SnapshotName> given;
     if (!snapshot.empty()) given = TRY(snapshot_name(snapshot));
-    MachineLock const own = TRY(lock(source, "clone"));
-    LockFile const lock_file(store_, source);
+    // to lock it a second time would be to wait for ourselves
+    if (creation_of.machine.uuid == source)
+        return fail(ErrorKind::exists, "VM with UUID " + source.text() + " already exists");
+    OwnMachine own(TRY(lock(source, "clone")), store_, source);
     (void)TRY(load_installed(source));
     TRY(forget_copy_snapshots(parts_.pool, tree_of(source)));
     if (given) {
@@ -151,9 +153,10 @@ Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation
             return fail(ErrorKind::not_found,
                         "No snapshot named \"" + std::string(snapshot) + "\" for " + source.text());
     }
-    return add(creation_of.machine, "clone", [this, &source, &given](Machine const& machine) {
+    auto const make = [this, &source, &given](Machine const& machine) {
         return cloning(machine, source, given ? std::string_view(given->text()) : std::string_view());
-    });
+    };
+    return add(creation_of.machine, "clone", make, &own);
 }
 
 // --- send and receive ---

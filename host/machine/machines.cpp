@@ -689,8 +689,8 @@ Result<> check_readable(Machine const& machine) {
 
 }  // namespace
 
-Result<> Machines::add(Machine machine, std::string_view command,
-                       std::function<Operation(Machine const&)> const& make) {
+Result<> Machines::add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make,
+                       OwnMachine* source) {
     TRY(check_launch(machine));
     TRY(check_network(machine));
     if (!machine.create_only && machine.autoboot.value_or(false)) TRY(check_links(machine));
@@ -707,11 +707,21 @@ Result<> Machines::add(Machine machine, std::string_view command,
     until_saved(operation, shared);
     TRY(perform_marked(machine.uuid, operation));
     if (machine.create_only || !machine.autoboot.value_or(false)) return {};
+    if (source) source->give_back();
     auto started = start_unit(machine, own);
-    if (!started && started.error().kind != ErrorKind::timeout)
+    own.give_back();
+    if (!started && started.error().kind != ErrorKind::timeout && is_kept(machine.uuid))
         started.error().details.push_back("VM " + machine.uuid.text() + " is complete and stays: vmadm start " +
                                           machine.uuid.text() + " tries again, vmadm delete removes it");
     return started;
+}
+
+/// Whether a machine exists that another command may be deleting, after that.
+bool Machines::is_kept(Uuid const& uuid) {
+    auto const own = lock(uuid, "create");
+    if (!own) return store_.exists(uuid);
+    LockFile const lock_file(store_, uuid);
+    return store_.exists(uuid);
 }
 
 Result<> Machines::install(Uuid const& uuid) {

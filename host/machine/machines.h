@@ -142,7 +142,10 @@ private:
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
     /// Makes a machine by an operation. Only one command at a time looks for uids and addresses and takes them.
-    Result<> add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make);
+    /// `source`: another machine that is needed until this one is complete.
+    Result<> add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make,
+                 OwnMachine* source = nullptr);
+    bool is_kept(Uuid const& uuid);
     /// `name`: "create", "clone" or "receive". `tree` makes the machine's tree.
     Operation creation(Machine const& machine, std::string_view name = "create", std::function<Result<>()> tree = {});
     Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);

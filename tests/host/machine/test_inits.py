@@ -54,7 +54,7 @@ def until_launched(vmadm, uuid: str) -> dict:
     """The machine, when its launcher has begun to start the programs."""
     deadline = time.monotonic() + LATER
     while True:
-        machine = json.loads(vmadm.ok("get", uuid))
+        machine = json.loads(vmadm("get", uuid).stdout or "{}")
         if machine.get("launch_status", {}).get("programs"):
             return machine
         assert time.monotonic() < deadline, machine
@@ -100,6 +100,19 @@ def test_a_reboot_ends_when_the_machine_is_stopped_meanwhile(host, vmadm, tiny):
         assert time.monotonic() < deadline
     vmadm.ok("stop", uuid)
     assert (rebooting.wait(timeout=LATER), rebooting.stdout.readline()) == (1, f"cannot reboot {UNIT.format(uuid)}: it has stopped instead\n")
+
+
+def test_a_clone_that_is_starting_leaves_its_source_alone(host, vmadm, tiny):
+    source, clone = new_uuid(), new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=source, autoboot=False, launch=never_ready()))
+    assert vmadm.says("clone", source, f"uuid={source}") == (1, f"VM with UUID {source} already exists\n")
+    cloning = host.popen("sh", "-c", f"exec vmadm clone {source} uuid={clone} autoboot=true 2>&1")
+    until_launched(vmadm, clone)
+    begin = time.monotonic()
+    vmadm.ok("update", source, "alias=source")
+    assert time.monotonic() - begin < LATER / 2, "it has waited for the other command"
+    vmadm.ok("delete", clone)
+    assert (cloning.wait(timeout=LATER), cloning.stdout.read()) == (1, f"cannot start {UNIT.format(clone)}: it was told to stop meanwhile\n")
 
 
 def test_an_image_without_an_init_is_named_as_such(host, vmadm):
