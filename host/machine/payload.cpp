@@ -199,6 +199,18 @@ void couple(Machine& machine, std::vector<std::string>& notices) {
         notices.push_back("init_name: it is stored, but not used: the PID 1 of a VM with launch is triton-launch");
 }
 
+/// A path without needless slashes and dots: "/a//./b/" is "/a/b", and "/." is empty.
+std::string place_of(std::string_view path) {
+    std::string place;
+    while (!path.empty()) {
+        std::size_t const slash = std::min(path.find('/'), path.size());
+        std::string_view const part = path.substr(0, slash);
+        if (!part.empty() && part != ".") place.append("/").append(part);
+        path.remove_prefix(std::min(slash + 1, path.size()));
+    }
+    return place;
+}
+
 void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reader) {
     static constexpr std::array<std::string_view, 2> types{"lofs", "bind"};
     for (std::size_t i = 0; i < filesystems.size(); ++i) {
@@ -208,10 +220,10 @@ void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reade
         if (std::ranges::find(types, filesystem.type) == types.end())
             reader.bad_value("filesystems",
                              at + "type: unknown type " + json::quoted(filesystem.type) + " (known: lofs, bind)");
-        if (filesystem.target.find_first_not_of('/') == std::string::npos)
-            reader.bad_value("filesystems", at + "target: would hide the whole of the machine");
+        std::string const place = place_of(filesystem.target);
+        if (place.empty()) reader.bad_value("filesystems", at + "target: would hide the whole of the machine");
         auto const earlier = std::span(filesystems).first(i);
-        if (std::ranges::find(earlier, filesystem.target, &Filesystem::target) != earlier.end())
+        if (std::ranges::any_of(earlier, [&](Filesystem const& other) { return place_of(other.target) == place; }))
             reader.bad_value("filesystems", at + "target: " + json::shown(filesystem.target) + " is there twice");
     }
 }

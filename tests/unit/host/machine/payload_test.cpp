@@ -175,7 +175,10 @@ TEST(Creation, DirectoriesOfTheHostHaveAKnownTypeAndAPlaceEach) {
     EXPECT_EQ(fault("bind", "/y"), "none");
     EXPECT_EQ(fault("zfs", "/y"), "filesystems[1].type: unknown type \"zfs\" (known: lofs, bind)");
     EXPECT_EQ(fault("bind", "/x"), "filesystems[1].target: /x is there twice");
-    EXPECT_EQ(fault("bind", "//"), "filesystems[1].target: would hide the whole of the machine");
+    EXPECT_EQ(fault("bind", "/./x//"), "filesystems[1].target: /./x// is there twice");
+    EXPECT_EQ(fault("bind", "/x/y"), "none");
+    for (std::string const whole : {"//", "/.", "/./"})
+        EXPECT_EQ(fault("bind", whole), "filesystems[1].target: would hide the whole of the machine");
 }
 
 TEST(Creation, TheFileOfAMachineReadsBackTheSame) {
