@@ -48,6 +48,13 @@ bool executes(std::int64_t leader) {
     }
 }
 
+/// How a unit has ended: " (exit status 3)". It may have been PID 1 that ended so, or systemd-nspawn before it.
+std::string end_of(Result<systemd::ServiceFacts> const& facts) {
+    bool const is_known = facts && (facts->active_state == "inactive" || facts->active_state == "failed");
+    if (!is_known) return {};
+    return (facts->result == "signal" ? " (signal " : " (exit status ") + std::to_string(facts->exit_status) + ")";
+}
+
 }  // namespace
 
 Result<systemd::Bus*> SystemdUnits::bus() {
@@ -104,7 +111,7 @@ Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun
     if (!is_under_way) TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
     TRY(bus.start(unit, limit, begun));
     if (executes(TRY(bus.leader(uuid.text())))) return {};
-    Error error = fail(ErrorKind::refused, "start " + unit, "it ended before its PID 1 was executed").error();
+    Error error = fail(ErrorKind::refused, "start " + unit, "it ended at once" + end_of(bus.service(unit))).error();
     error.details.push_back("the reason is in: journalctl -u " + unit);
     return std::unexpected(std::move(error));
 }

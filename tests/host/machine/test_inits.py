@@ -135,7 +135,21 @@ def test_a_machine_that_does_not_start_stays(host, vmadm):
     uuid = new_uuid()
     code, text = vmadm.says("create", payload=payload(image, uuid=uuid))
     early = 'its job ended as "failed" (exit-code)'  # before systemd-nspawn has told that it is up
-    assert code == 1 and re.match(f"cannot start {re.escape(UNIT.format(uuid))}: (it ended before its PID 1 was executed|{re.escape(early)})\n", text)
+    assert code == 1 and re.match(f"cannot start {re.escape(UNIT.format(uuid))}: (it ended at once.*|{re.escape(early)})\n", text)
     assert text.endswith(f"  VM {uuid} is complete and stays: vmadm start {uuid} tries again, vmadm delete removes it\n")
     vmadm.ok("stop", uuid)  # waits for its end
     assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
+
+
+def test_an_init_that_ends_at_once_says_how(host, vmadm):
+    image = "5e6a4c11-0c2f-4a44-8c1f-000000000015"
+    install(host, image, "brief", FILL + script("exit 7"))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(image, uuid=uuid, autoboot=False))
+    code, text = vmadm.says("start", uuid)
+    if code == 0:  # vmadm has seen it run
+        vmadm.ok("stop", uuid)
+    else:
+        how = r'it ended at once( \(exit status 7\))?|its job ended as "failed" \(exit-code\)'
+        assert code == 1 and re.match(f"cannot start {re.escape(UNIT.format(uuid))}: ({how})\n", text), text
+    assert json.loads(vmadm.ok("get", uuid))["exit_status"] == 7
