@@ -3,6 +3,7 @@
 #include <array>
 #include <csignal>
 #include <cstring>
+#include <string_view>
 
 #include <systemd/sd-bus.h>
 
@@ -104,7 +105,7 @@ int on_job_removed(sd_bus_message* message, void* data, sd_bus_error*) {
 
 int ignore(sd_bus_message*, void*, sd_bus_error*) { return 0; }
 
-bool is_down(ServiceFacts const& facts) { return facts.active_state == "inactive" || facts.active_state == "failed"; }
+bool is_down(std::string_view active_state) { return active_state == "inactive" || active_state == "failed"; }
 
 }  // namespace
 
@@ -186,9 +187,11 @@ Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
         return fail(ErrorKind::corrupt, "list units", "systemd's answer is not understood");
     char const *name = nullptr, *active = nullptr;
     while (sd_bus_message_enter_container(reply.get(), 'r', "ssssssouso") > 0) {
-        if (sd_bus_message_read(reply.get(), "ssss", &name, nullptr, nullptr, &active) < 0) break;
-        units.push_back({name, active});
-        sd_bus_message_skip(reply.get(), "ssouso");
+        std::uint32_t job = 0;
+        if (sd_bus_message_read(reply.get(), "ssssssouso", &name, nullptr, nullptr, &active, nullptr, nullptr, nullptr,
+                                &job, nullptr, nullptr) < 0)
+            break;
+        units.push_back({name, job != 0 && is_down(active) ? "activating" : active});
         sd_bus_message_exit_container(reply.get());
     }
     return units;
@@ -207,6 +210,12 @@ Result<ServiceFacts> Bus::service(std::string const& unit) {
     }
     if (!loaded) return std::unexpected(loaded.error());
     facts.active_state = TRY(state_->text(path, unit_interface, "ActiveState"));
+    if (is_down(facts.active_state)) {
+        bool const is_awaited = TRY(job_of(path)) != 0;
+        // the job may have ended meanwhile
+        facts.active_state = TRY(state_->text(path, unit_interface, "ActiveState"));
+        if (is_awaited && is_down(facts.active_state)) facts.active_state = "activating";
+    }
     facts.active_since = TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestamp", 't'));
     facts.result = TRY(state_->text(path, service_interface, "Result"));
     facts.ended_at = TRY(state_->number<std::uint64_t>(path, service_interface, "ExecMainExitTimestamp", 't'));
@@ -386,28 +395,25 @@ Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::c
             auto const facts = service(unit);
             if (!facts) return false;
             is_up = now && *now != 0 && *now != before && facts->active_state == "active";
-            return is_up || (is_down(*facts) && stays_down(unit));
+            return is_up || is_down(facts->active_state);
         }));
     if (!is_over) return fail(ErrorKind::timeout, "timed out waiting for zone to reboot");
     if (!is_up) return fail(ErrorKind::refused, "reboot " + unit, "it has stopped instead");
     return {};
 }
 
-/// Whether a unit that was down is not about to be started. It is down for a moment when systemd restarts it.
-bool Bus::stays_down(std::string const& unit) {
-    auto const loaded = state_->manager("look at " + unit, "GetUnit", "s", unit.c_str());
-    if (!loaded) return loaded.error().kind == ErrorKind::not_found;
-    auto const path = path_of(unit);
-    if (!path) return false;
+/// The job that systemd has for a unit; 0: none.
+Result<std::uint32_t> Bus::job_of(std::string const& path) {
     BusError error;
     sd_bus_message* raw = nullptr;
     int const result =
-        sd_bus_get_property(state_->bus, manager_name, path->c_str(), unit_interface, "Job", error.get(), &raw, "(uo)");
+        sd_bus_get_property(state_->bus, manager_name, path.c_str(), unit_interface, "Job", error.get(), &raw, "(uo)");
     Message const reply(raw);
+    if (result < 0) return error.failure(result, "read Job");
     std::uint32_t job = 0;
-    if (result < 0 || sd_bus_message_read(raw, "(uo)", &job, nullptr) < 0 || job != 0) return false;
-    auto const facts = service(unit);  // the job may have ended well meanwhile
-    return facts && is_down(*facts);
+    if (sd_bus_message_read(raw, "(uo)", &job, nullptr) < 0)
+        return fail(ErrorKind::corrupt, "read Job", "systemd's answer is not understood");
+    return job;
 }
 
 }  // namespace triton::systemd

@@ -19,11 +19,13 @@ namespace triton::systemd {
 /// A unit as systemd lists it.
 struct ListedUnit {
     std::string name;
-    std::string active_state;  ///< "active", "inactive", "activating", "deactivating", "failed" ..
+    std::string active_state;  ///< "active", "inactive", "activating", "deactivating", "failed" ..; see ServiceFacts
 };
 
 /// What systemd knows about a service.
 struct ServiceFacts {
+    /// Between two runs of a service, and while it waits for others before its start, systemd calls it "inactive" or
+    /// "failed". It has a job then, and is "activating" here: who stops it must stop that.
     std::string active_state;
     std::string result;              ///< "success", "exit-code", "timeout" ..
     std::uint64_t active_since = 0;  ///< microseconds since 1970; 0: never
@@ -88,7 +90,7 @@ private:
     explicit Bus(std::unique_ptr<State> state);
     Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
                      std::function<void()> const& begun);
-    bool stays_down(std::string const& unit);
+    Result<std::uint32_t> job_of(std::string const& path);
     Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
 
     std::unique_ptr<State> state_;
