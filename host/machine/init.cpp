@@ -11,13 +11,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/signal_names.h"
 #include "lib/files/confined_path.h"
 
 namespace triton::machine {
 
 namespace {
 
-constexpr Init with_container_interface{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
+constexpr Init with_container_interface{.kill_signal = rtmin + 3, .has_container_interface = true};
 
 /// Where systemd-nspawn looks for the init of an image, in its order.
 constexpr std::array inits{"/usr/lib/systemd/systemd", "/lib/systemd/systemd", "/sbin/init"};
@@ -29,7 +30,7 @@ struct Known {
 constexpr std::array known{
     Known{"systemd", with_container_interface},
     Known{"triton-launch", with_container_interface},
-    Known{"busybox", {.kill_signal = "SIGUSR2"}},
+    Known{"busybox", {.kill_signal = SIGUSR2}},
 };
 
 /// Whether the machine itself has no such file: nothing of that name, or links that lead nowhere.
@@ -58,7 +59,7 @@ Init init_of_name(std::string_view name) {
 }
 
 Result<std::optional<Init>> init_of(Machine const& machine, std::string const& root) {
-    if (machine.launch) return Init{.kill_signal = "SIGTERM", .has_container_interface = true};
+    if (machine.launch) return Init{.kill_signal = SIGTERM, .has_container_interface = true};
     if (machine.init_name) {
         auto const name = TRY(name_behind(root, *machine.init_name));
         return name.transform(init_of_name);

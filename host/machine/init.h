@@ -1,5 +1,6 @@
 #pragma once
 
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,8 +14,8 @@ namespace triton::machine {
 /// What the PID 1 of a machine understands.
 /// Source: https://systemd.io/CONTAINER_INTERFACE; init(8) of busybox, sysvinit, dinit and openrc-init.
 struct Init {
-    std::string_view kill_signal = "SIGTERM";  ///< shuts the machine down
-    bool has_container_interface = false;      ///< it says READY=1 when the machine has booted, and SIGINT reboots
+    int kill_signal = SIGTERM;             ///< shuts the machine down
+    bool has_container_interface = false;  ///< it says READY=1 when the machine has booted, and SIGINT reboots
 
     bool operator==(Init const&) const = default;
 };

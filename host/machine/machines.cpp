@@ -295,6 +295,11 @@ Result<> Machines::derive(Machine const& machine) {
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
 }
 
+void Machines::await_listener(Machine const& machine) {
+    auto const init = init_of(machine, root_of(machine.uuid));
+    parts_.units.await_listener(machine.uuid, (init ? *init : std::nullopt).value_or(Init{}).kill_signal);
+}
+
 Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
     Uuid const& uuid = machine.uuid;
     if (::access(root_of(uuid).c_str(), F_OK) == 0 && !TRY(init_of(machine, root_of(uuid))))
@@ -795,8 +800,11 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
 Result<bool> Machines::start(Uuid const& uuid) {
     OwnMachine own(TRY(lock(uuid, "start")), store_, uuid);
     Machine machine = TRY(load_installed(uuid));
-    UnitStatus const status = TRY(parts_.units.status(uuid));
-    State const state = state_of(machine.phase, status.activity);
+    State state = state_of(machine.phase, TRY(parts_.units.status(uuid)).activity);
+    if (state == State::stopping) {  // another command waits for that, too
+        TRY(parts_.units.stop(uuid, start_limit, {}));
+        state = state_of(machine.phase, TRY(parts_.units.status(uuid)).activity);
+    }
     if (state == State::running) return false;
     bool const is_under_way = state == State::starting;  // by another command, or by the boot of the host
     if (state != State::stopped && !is_under_way)
@@ -826,6 +834,7 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         if (machine.phase == Phase::installed) TRY(parts_.units.set_autostart(uuid, false));
     }
     if (status.is_down()) return false;
+    if (!options.force) await_listener(machine);
     TRY(options.force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, options.limit, [&own] { own.give_back(); }));
     return true;
 }
@@ -842,6 +851,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
+    if (!force) await_listener(machine);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
     if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
     TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {}));

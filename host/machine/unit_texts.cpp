@@ -4,6 +4,7 @@
 #include <set>
 
 #include "host/machine/nic.h"
+#include "lib/base/signal_text.h"
 #include "lib/json/writer.h"
 
 namespace triton::machine {
@@ -63,7 +64,7 @@ void add_first_program(std::string& text, Machine const& machine, MachinePaths c
     if (!program.empty()) words += (words.empty() ? "" : " ") + program;
     add(text, "Boot", words.empty() ? "yes" : "no");
     if (!words.empty()) add(text, "Parameters", words);
-    add(text, "KillSignal", init.kill_signal);
+    add(text, "KillSignal", signal_text(init.kill_signal));
 }
 
 std::string variable_name(std::string_view key) {

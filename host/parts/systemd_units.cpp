@@ -4,6 +4,8 @@
 #include <array>
 #include <climits>
 #include <csignal>
+#include <cstdlib>
+#include <optional>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -11,6 +13,8 @@
 #include <linux/magic.h>
 #include <sys/vfs.h>
 #include <unistd.h>
+
+#include "lib/base/read_file.h"
 
 namespace triton::parts {
 
@@ -21,6 +25,8 @@ using machine::UnitStatus;
 constexpr std::chrono::seconds halt_limit{30};
 constexpr std::chrono::seconds forget_limit{10};
 constexpr std::chrono::seconds execute_limit{5};
+constexpr std::chrono::seconds listen_limit{2};
+constexpr std::size_t most_status_bytes = 1 << 16;
 
 UnitStatus::Activity activity_of(std::string_view state) {
     if (state == "active" || state == "reloading" || state == "maintenance") return UnitStatus::Activity::active;
@@ -30,22 +36,37 @@ UnitStatus::Activity activity_of(std::string_view state) {
     return UnitStatus::Activity::inactive;
 }
 
+/// Whether a machine's PID 1 is a program of its own, and not yet one that leads to it; nullopt: it has ended.
+std::optional<bool> is_own_program(std::int64_t leader) {
+    static constexpr std::array<std::string_view, 2> before{"systemd-nspawn", "triton-machine-init"};
+    std::array<char, PATH_MAX> text;
+    ssize_t const size = ::readlink(("/proc/" + std::to_string(leader) + "/exe").c_str(), text.data(), text.size());
+    if (size < 0) return std::nullopt;
+    std::string_view const path(text.data(), static_cast<std::size_t>(size));
+    return std::ranges::find(before, path.substr(path.rfind('/') + 1)) == before.end();
+}
+
 /// Waits until a machine's PID 1 is a program of its own. systemd-nspawn calls a machine started before that, unless
 /// PID 1 itself tells. Returns whether it came to that.
 bool executes(std::int64_t leader) {
-    static constexpr std::array<std::string_view, 2> before{"systemd-nspawn", "triton-machine-init"};
-    if (leader <= 0) return false;
-    std::string const link = "/proc/" + std::to_string(leader) + "/exe";
     auto const deadline = std::chrono::steady_clock::now() + execute_limit;
-    for (;;) {
-        std::array<char, PATH_MAX> text;
-        ssize_t const size = ::readlink(link.c_str(), text.data(), text.size());
-        if (size < 0) return false;
-        std::string_view const path(text.data(), static_cast<std::size_t>(size));
-        bool const is_own = std::ranges::find(before, path.substr(path.rfind('/') + 1)) == before.end();
-        if (is_own || std::chrono::steady_clock::now() > deadline) return true;
+    while (leader > 0) {
+        auto const is_own = is_own_program(leader);
+        if (!is_own) return false;
+        if (*is_own || std::chrono::steady_clock::now() > deadline) return true;
         std::this_thread::sleep_for(std::chrono::milliseconds(1));  // nothing tells of an execve
     }
+    return false;
+}
+
+/// Whether a process catches, blocks or ignores a signal. Source: proc(5), /proc/pid/status.
+bool notices(std::int64_t leader, int signal) {
+    auto const status = read_file("/proc/" + std::to_string(leader) + "/status", most_status_bytes);
+    return status && std::ranges::any_of(std::array{"\nSigBlk:", "\nSigIgn:", "\nSigCgt:"}, [&](std::string_view key) {
+               std::size_t const at = status->find(key);
+               return at != status->npos &&
+                      (std::strtoull(status->c_str() + at + key.size(), nullptr, 16) >> (signal - 1) & 1) != 0;
+           });
 }
 
 /// How a unit has ended: " (exit status 3)". It may have been PID 1 that ended so, or systemd-nspawn before it.
@@ -121,6 +142,16 @@ Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit, Begun 
     auto const stopped = bus.stop(machine::unit_of(uuid), limit, begun);
     if (!stopped && stopped.error().kind == ErrorKind::timeout) return halt(uuid);
     return stopped;
+}
+
+void SystemdUnits::await_listener(Uuid const& uuid, int signal) {
+    auto const deadline = std::chrono::steady_clock::now() + listen_limit;
+    do {
+        auto const now = status(uuid);
+        if (!now || now->is_down()) return;
+        if (now->leader > 0 && is_own_program(now->leader).value_or(true) && notices(now->leader, signal)) return;
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));  // nothing tells of a handler
+    } while (std::chrono::steady_clock::now() < deadline);
 }
 
 Result<> SystemdUnits::halt(Uuid const& uuid) {

@@ -153,3 +153,33 @@ def test_an_init_that_ends_at_once_says_how(host, vmadm):
         how = r'it ended at once( \(exit status 7\))?|its job ended as "failed" \(exit-code\)'
         assert code == 1 and re.match(f"cannot start {re.escape(UNIT.format(uuid))}: ({how})\n", text), text
     assert json.loads(vmadm.ok("get", uuid))["exit_status"] == 7
+
+
+def until_state(vmadm, uuid: str, *states: str) -> None:
+    deadline = time.monotonic() + LATER
+    while vmadm("list", "-p", "-o", "state", f"uuid={uuid}").stdout.strip() not in states:
+        assert time.monotonic() < deadline, vmadm.ok("get", uuid)
+
+
+def test_a_stop_reaches_a_machine_that_has_just_been_started(host, vmadm, tiny):
+    """Before its PID 1 has a handler, the kernel drops the signal, and systemd-nspawn sends only one."""
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False, launch=never_ready()))
+    for _ in range(5):
+        starting = host.popen("sh", "-c", f"exec vmadm start {uuid} 2>&1")
+        until_state(vmadm, uuid, "starting")
+        begin = time.monotonic()
+        assert vmadm.says("stop", uuid) == (0, f"Successfully completed stop for VM {uuid}\n")
+        assert time.monotonic() - begin < LATER / 2, "it did not notice, and was killed"
+        starting.wait(timeout=LATER)
+
+
+def test_a_start_waits_for_the_end_of_a_stop(host, vmadm, tiny):
+    uuid = new_uuid()
+    deaf = {"command": [BUSYBOX, "sh", "-c", "trap '' TERM; while :; do busybox sleep 1; done"], "stopTimeout": "3s"}
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch={"programs": {"main": deaf}}))
+    stopping = host.popen("sh", "-c", f"exec vmadm stop {uuid} 2>&1")
+    until_state(vmadm, uuid, "stopping")
+    assert vmadm.says("start", uuid) == (0, f"Successfully started VM {uuid}\n")
+    assert stopping.wait(timeout=LATER) == 0
+    assert json.loads(vmadm.ok("get", uuid))["state"] == "running"

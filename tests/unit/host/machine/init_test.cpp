@@ -33,8 +33,8 @@ protected:
         return init_of(machine, root_.string()).value();
     }
 
-    static constexpr Init of_systemd{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
-    static constexpr Init of_busybox{.kill_signal = "SIGUSR2"};
+    static constexpr Init of_systemd{.kill_signal = 37, .has_container_interface = true};
+    static constexpr Init of_busybox{.kill_signal = SIGUSR2};
 
     fs::path directory_;
     fs::path root_;
@@ -57,7 +57,7 @@ TEST_F(InitTest, IsKnownByTheNameBehindItsLinks) {
     fs::remove(root_ / "sbin/init");
     file("sbin/init");
     EXPECT_EQ(found(), Init{});
-    EXPECT_EQ(Init{}.kill_signal, "SIGTERM");
+    EXPECT_EQ(Init{}.kill_signal, SIGTERM);
 }
 
 TEST_F(InitTest, OfAMachineThatNamesItIsThatOne) {
@@ -70,7 +70,7 @@ TEST_F(InitTest, OfAMachineThatNamesItIsThatOne) {
     EXPECT_EQ(found(machine), std::nullopt);
     machine.launch = json::Object{};
     EXPECT_TRUE(found(machine)->has_container_interface);
-    EXPECT_EQ(found(machine)->kill_signal, "SIGTERM");
+    EXPECT_EQ(found(machine)->kill_signal, SIGTERM);
 }
 
 TEST_F(InitTest, IsNeverOneOfTheHost) {

@@ -64,6 +64,7 @@ public:
         if (begun) begun();
         return done;
     }
+    void await_listener(Uuid const&, int) override {}
     Result<> halt(Uuid const& uuid) override { return set("running", uuid, false); }
     Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }

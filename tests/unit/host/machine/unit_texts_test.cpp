@@ -23,7 +23,7 @@ Machine limited_machine() {
 }
 
 MachinePaths const paths{"/pool/x/root", "/pool/x/config/launch", "/usr/bin/triton-launch"};
-Init const systemd{.kill_signal = "SIGRTMIN+3", .has_container_interface = true};
+Init const systemd{.kill_signal = 37, .has_container_interface = true};
 
 TEST(Nspawn, AMachineBootsTheInitOfItsImage) {
     EXPECT_EQ(nspawn_text(limited_machine(), paths, systemd),
