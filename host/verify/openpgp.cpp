@@ -80,6 +80,26 @@ std::string_view take_word(std::string_view& text) {
     return word;
 }
 
+/// A line of gpgv's status. Source: GnuPG, doc/DETAILS, "Format of the --status-fd output".
+struct Message {
+    std::string_view word;
+    std::string_view arguments;
+};
+
+/// Takes the next message away from the text, with whatever else is before it; nullopt: there is none.
+std::optional<Message> take_message(std::string_view& status) {
+    while (!status.empty()) {
+        std::size_t const end = std::min(status.find('\n'), status.size());
+        std::string_view line = status.substr(0, end);
+        status.remove_prefix(std::min(end + 1, status.size()));
+        if (!line.starts_with(status_prefix)) continue;
+        line.remove_prefix(status_prefix.size());
+        std::string_view const word = take_word(line);
+        return Message{word, line};
+    }
+    return std::nullopt;
+}
+
 bool is_fingerprint(std::string_view text) {
     return text.size() >= 40 && text.size() <= 64 &&
            std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'F'); });
@@ -91,13 +111,9 @@ Result<std::string> read_status(std::string_view status) {
     std::optional<std::string> key;
     std::optional<std::string> unknown;
     bool is_good = false;
-    while (!status.empty()) {
-        std::size_t const end = std::min(status.find('\n'), status.size());
-        std::string_view line = status.substr(0, end);
-        status.remove_prefix(std::min(end + 1, status.size()));
-        if (!line.starts_with(status_prefix)) continue;
-        line.remove_prefix(status_prefix.size());
-        std::string_view const word = take_word(line);
+    while (auto const message = take_message(status)) {
+        std::string_view line = message->arguments;
+        std::string_view const word = message->word;
         if (word == "GOODSIG") is_good = true;
         if (word == "BADSIG" || word == "EXPSIG" || word == "EXPKEYSIG" || word == "REVKEYSIG")
             return fail(ErrorKind::denied, "signature is not good: " + std::string(word));
@@ -119,13 +135,9 @@ bool has_unknown_keys_only(std::string_view status) {
         "NEWSIG",    "KEY_CONSIDERED", "SIG_ID",         "GOODSIG",       "VALIDSIG",
         "NO_PUBKEY", "NOTATION_NAME",  "NOTATION_FLAGS", "NOTATION_DATA", "POLICY_URL"};
     bool has_unknown = false;
-    while (!status.empty()) {
-        std::size_t const end = std::min(status.find('\n'), status.size());
-        std::string_view line = status.substr(0, end);
-        status.remove_prefix(std::min(end + 1, status.size()));
-        if (!line.starts_with(status_prefix)) continue;
-        line.remove_prefix(status_prefix.size());
-        std::string_view const word = take_word(line);
+    while (auto const message = take_message(status)) {
+        std::string_view line = message->arguments;
+        std::string_view const word = message->word;
         if (word == "ERRSIG") {
             std::string_view reason;  // its sixth argument
             for (int i = 0; i < 6; ++i)
