@@ -69,8 +69,8 @@ public:
     /// Asks PID 1 to shut down and waits; whatever is left after the limit is killed. Succeeds when it is not running.
     virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Waits until the PID 1 of a machine that has just been started notices a signal, two seconds at most. Before that
-    /// the kernel drops the signal. Source: pid_namespaces(7).
-    virtual void await_listener(Uuid const& uuid, int signal) = 0;
+    /// the kernel drops the signal. `status`: as it was seen last. Source: pid_namespaces(7).
+    virtual void await_listener(Uuid const& uuid, UnitStatus const& status, int signal) = 0;
     /// Stops it without asking.
     virtual Result<> halt(Uuid const& uuid) = 0;
     /// Asks PID 1 to reboot, and waits until another one is up. Errors: `timeout`; `refused` when it ends instead.

@@ -295,9 +295,9 @@ Result<> Machines::derive(Machine const& machine) {
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
 }
 
-void Machines::await_listener(Machine const& machine) {
+void Machines::await_listener(Machine const& machine, UnitStatus const& status) {
     auto const init = init_of(machine, root_of(machine.uuid));
-    parts_.units.await_listener(machine.uuid, (init ? *init : std::nullopt).value_or(Init{}).kill_signal);
+    parts_.units.await_listener(machine.uuid, status, (init ? *init : std::nullopt).value_or(Init{}).kill_signal);
 }
 
 Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
@@ -831,12 +831,27 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
     if (machine.autoboot != std::optional(false)) {
         machine.autoboot = false;
         TRY(store_.save(machine));
-        if (machine.phase == Phase::installed) TRY(parts_.units.set_autostart(uuid, false));
     }
-    if (status.is_down()) return false;
-    if (!options.force) await_listener(machine);
-    TRY(options.force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, options.limit, [&own] { own.give_back(); }));
-    return true;
+    // Always, because a command that was killed may have saved the machine only; and while it shuts down.
+    Result<> disabled;
+    auto const disable = [&] {
+        if (machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
+    };
+    bool const is_asked = !status.is_down() && !options.force;
+    if (is_asked) {
+        await_listener(machine, status);
+        TRY(parts_.units.stop(
+            uuid, options.limit,
+            [&] {
+                disable();
+                own.give_back();
+            }));
+    } else {
+        disable();
+        if (!status.is_down()) TRY(parts_.units.halt(uuid));
+    }
+    TRY(std::move(disabled));
+    return !status.is_down();
 }
 
 Result<> Machines::reboot(Uuid const& uuid, bool force) {
@@ -851,7 +866,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
     write_host_name(machine, path(uuid));
     TRY(derive(machine));
-    if (!force) await_listener(machine);
+    if (!force) await_listener(machine, status);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
     if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
     TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {}));

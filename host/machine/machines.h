@@ -117,7 +117,7 @@ public:
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
     /// Before its PID 1 is asked to end: one that has just been started may not notice yet.
-    void await_listener(Machine const& machine);
+    void await_listener(Machine const& machine, UnitStatus const& status);
     /// Starts its unit, and waits until the machine has booted. Meanwhile it may be stopped by another command.
     Result<> start_unit(Machine const& machine, OwnMachine& own);
 

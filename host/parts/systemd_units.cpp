@@ -144,14 +144,14 @@ Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit, Begun 
     return stopped;
 }
 
-void SystemdUnits::await_listener(Uuid const& uuid, int signal) {
+void SystemdUnits::await_listener(Uuid const& uuid, UnitStatus const& status, int signal) {
     auto const deadline = std::chrono::steady_clock::now() + listen_limit;
-    do {
-        auto const now = status(uuid);
-        if (!now || now->is_down()) return;
+    Result<UnitStatus> now = status;
+    while (now && !now->is_down() && std::chrono::steady_clock::now() < deadline) {
         if (now->leader > 0 && is_own_program(now->leader).value_or(true) && notices(now->leader, signal)) return;
         std::this_thread::sleep_for(std::chrono::milliseconds(5));  // nothing tells of a handler
-    } while (std::chrono::steady_clock::now() < deadline);
+        now = this->status(uuid);
+    }
 }
 
 Result<> SystemdUnits::halt(Uuid const& uuid) {

@@ -23,7 +23,7 @@ public:
     Result<std::map<Uuid, machine::UnitStatus>> all() override;
     Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
     Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
-    void await_listener(Uuid const& uuid, int signal) override;
+    void await_listener(Uuid const& uuid, machine::UnitStatus const& status, int signal) override;
     Result<> halt(Uuid const& uuid) override;
     Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
     Result<> kill(Uuid const& uuid, int signal) override;

@@ -64,13 +64,14 @@ public:
         if (begun) begun();
         return done;
     }
-    void await_listener(Uuid const&, int) override {}
+    void await_listener(Uuid const&, UnitStatus const&, int) override {}
     Result<> halt(Uuid const& uuid) override { return set("running", uuid, false); }
     Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
     Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
     [[nodiscard]] bool has_unified_cgroups() const override { return is_unified; }
+    [[nodiscard]] bool starts_at_boot(Uuid const& uuid) const { return has("autostart", uuid); }
     Result<> forget_limits(Uuid const& uuid) override { return set("limits", uuid, false); }
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
 
@@ -706,6 +707,20 @@ TEST_F(MachinesTest, WhatIsDoneToAMachineAtOnceIsDoneOneAfterTheOther) {
     Host host(directory());
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
     EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
+TEST_F(MachinesTest, AStopMendsOneThatWasKilledBeforeSystemdKnew) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    for (int n = 0; n < 2; ++n) {
+        ASSERT_TRUE(host.machines->stop(uuid, {}));
+        EXPECT_FALSE(host.units().starts_at_boot(uuid));
+        ASSERT_TRUE(host.units().set_autostart(uuid, true));  // as it was when the machine had been saved only
+    }
+    ASSERT_TRUE(host.machines->stop(uuid, {}));
+    EXPECT_FALSE(host.units().starts_at_boot(uuid));
 }
 
 TEST_F(MachinesTest, NoCommandLeavesALockOfAMachineThatDoesNotExist) {
