@@ -71,13 +71,13 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
 
     setup.is_pid_1 = ::getpid() == 1;
     if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
-        setup.warning = "cannot become a subreaper, orphans go to PID 1: " + errno_text(errno);
+        setup.warnings.push_back("cannot become a subreaper, orphans go to PID 1: " + errno_text(errno));
     char const* const container = std::getenv("container");
     setup.is_machine = setup.is_pid_1 && container && std::string_view(container) == "systemd-nspawn";
     if (parent_death_signal != 0) {
         pid_t const parent = ::getppid();
         if (::prctl(PR_SET_PDEATHSIG, parent_death_signal) != 0)
-            setup.warning = "cannot set the parent death signal: " + errno_text(errno);
+            setup.warnings.push_back("cannot set the parent death signal: " + errno_text(errno));
         if (::getppid() != parent) (void)::kill(::getpid(), parent_death_signal);  // the parent died before that
     }
 

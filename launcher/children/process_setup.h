@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -13,8 +14,8 @@ struct ProcessSetup {
     process::Inherited inherited;
     UniqueFd signals;  ///< a signalfd(2) for everything
     bool is_pid_1 = false;
-    bool is_machine = false;  ///< PID 1 of a systemd-nspawn machine: systemd's container interface applies
-    std::string warning;      ///< what could not be had; empty: nothing
+    bool is_machine = false;            ///< PID 1 of a systemd-nspawn machine: systemd's container interface applies
+    std::vector<std::string> warnings;  ///< what could not be had
 };
 
 /// All above 2, but this one (-1: none).

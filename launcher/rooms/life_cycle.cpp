@@ -147,7 +147,8 @@ void LifeCycle::tell_start() {
     }
     for (std::string const& warning : options_.warnings)
         log_.write(log::LogLevel::warning, "option-warning", warning);
-    if (!setup_.warning.empty()) log_.write(log::LogLevel::warning, "setup-warning", setup_.warning);
+    for (std::string const& warning : setup_.warnings)
+        log_.write(log::LogLevel::warning, "setup-warning", warning);
 }
 
 void LifeCycle::reopen_log() {

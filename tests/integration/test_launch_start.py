@@ -249,6 +249,14 @@ def test_launcher_that_adopts_no_orphans_says_so(start_faulty, as_child):
     launcher.wait_up()
 
 
+def test_all_that_a_launcher_cannot_have_is_said(start_faulty, as_child):
+    launcher = start_faulty("prctl:error=EPERM", "--input-dir", as_child.configuration(*UP).directory,
+                            "--parent-death-signal", "TERM",
+                            "--main-container-version", VERSION, "--fdbserver-path", as_child.probe)
+    for what in ("become a subreaper, orphans go to PID 1", "set the parent death signal"):
+        assert launcher.wait_for_event("setup-warning")["message"] == f"cannot {what}: {os.strerror(errno.EPERM)}"
+
+
 def test_flag_beats_environment(place):
     launcher = place.launch(place.configuration(*UP), "--server-count", "1", env={"TRITON_LAUNCH_SERVER_COUNT": "3"})
     assert launcher.wait_for_event("configuration-loaded")["processes"] == 1
