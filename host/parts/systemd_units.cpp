@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "host/systemd/journal.h"
 #include "lib/base/read_file.h"
 
 namespace triton::parts {
@@ -76,6 +77,21 @@ std::string end_of(Result<systemd::ServiceFacts> const& facts) {
     return (facts->result == "signal" ? " (signal " : " (exit status ") + std::to_string(facts->exit_status) + ")";
 }
 
+std::uint64_t microseconds_since_the_epoch() {
+    auto const now = std::chrono::system_clock::now().time_since_epoch();
+    return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
+}
+
+/// The error of a start; where it names the journal, with what the unit's processes have written there since the start.
+std::unexpected<Error> failed_start(Error error, std::string const& unit, std::uint64_t since) {
+    std::vector<std::string> words;
+    if (!error.details.empty()) words = systemd::last_words(unit, since);
+    for (std::string& line : words)
+        line.insert(0, "it said: ");
+    error.details.insert(error.details.begin(), words.begin(), words.end());
+    return std::unexpected(std::move(error));
+}
+
 }  // namespace
 
 Result<systemd::Bus*> SystemdUnits::bus() {
@@ -130,11 +146,12 @@ Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun
     std::string const unit = machine::unit_of(uuid);
     bool const is_under_way = activity_of(TRY(bus.service(unit)).active_state) == UnitStatus::Activity::activating;
     if (!is_under_way) TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
-    TRY(bus.start(unit, limit, begun));
+    std::uint64_t const since = microseconds_since_the_epoch();
+    if (auto const started = bus.start(unit, limit, begun); !started) return failed_start(started.error(), unit, since);
     if (executes(TRY(bus.leader(uuid.text())))) return {};
     Error error = fail(ErrorKind::refused, "start " + unit, "it ended at once" + end_of(bus.service(unit))).error();
     error.details.push_back("the reason is in: journalctl -u " + unit);
-    return std::unexpected(std::move(error));
+    return failed_start(std::move(error), unit, since);
 }
 
 Result<> SystemdUnits::stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {

@@ -234,7 +234,7 @@ def test_a_machine_that_does_not_get_ready(host, vmadm, tiny):
         unit = UNIT.format(uuid)
         assert code == 1
         assert text.startswith(f'cannot start {unit}: its job ended as "failed" (')
-        assert text.endswith(f")\n  the reason is in: journalctl -u {unit}\n")
+        assert text.endswith(f"\n  the reason is in: journalctl -u {unit}\n")
         assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
     finally:
         host.run("rm", "-r", drop_in, check=True)

@@ -141,6 +141,26 @@ def test_a_machine_that_does_not_start_stays(host, vmadm):
     assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
 
 
+def test_a_start_that_fails_shows_what_was_said_last(host, vmadm):
+    """It is a tenant who speaks, to the operator's terminal."""
+    image = "5e6a4c11-0c2f-4a44-8c1f-000000000016"
+    words = r'echo one; echo -e "red \\033[31m"; busybox yes a | busybox head -c 2000 | busybox tr -d "\\n"; echo; exit 7'
+    # systemd-nspawn waits until one of this name says that it is ready
+    install(host, image, "speaks", FILL + "mkdir $1/usr/lib/systemd; " + script(words).replace("sbin/init", "usr/lib/systemd/systemd"))
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(image, uuid=uuid, autoboot=False))
+    unit = UNIT.format(uuid)
+    code, text = vmadm.says("start", uuid)
+    assert text.count("\n") > 2, text
+    first, *said, last = text.splitlines()
+    assert (code, last) == (1, f"  the reason is in: journalctl -u {unit}"), text
+    assert first.startswith(f"cannot start {unit}: its job ended as \"failed\" (exit-code)"), text
+    assert 1 <= len(said) <= 3 and all(line.startswith("  it said: ") for line in said), text
+    assert "\x1b" not in text and all(len(line) < 350 for line in said), text
+    assert any("a" * 100 in line or "red" in line for line in said), text
+    vmadm.ok("delete", uuid)
+
+
 def test_an_init_that_ends_at_once_says_how(host, vmadm):
     image = "5e6a4c11-0c2f-4a44-8c1f-000000000015"
     install(host, image, "brief", FILL + script("exit 7"))
