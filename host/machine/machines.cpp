@@ -280,6 +280,15 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
     return replace_file(launch, launch_text(machine), 0644);
 }
 
+/// Writes config/ of a tree that may be as full as its quota allows, which is for what the machine itself writes. Who
+/// calls it sets the quota afterwards.
+Result<> Machines::write_config_beyond_quota(Machine const& machine) {
+    auto const written = write_config(machine);
+    if (written || written.error().code != EDQUOT) return written;
+    TRY(parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt));
+    return write_config(machine);
+}
+
 Result<> Machines::derive(Machine const& machine) {
     std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
     std::string const root = root_of(machine.uuid);
@@ -464,15 +473,15 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = needs_image ? "clone of the image" : "tree",
                                .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
-    operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
-                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
-                                   return set_quota(machine, true);
-                               }});
     operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
                                    if (needs_image || machine.maintain_resolvers == std::optional(true))
                                        write_resolvers(machine, path(machine.uuid));
                                    write_host_name(machine, path(machine.uuid));
-                                   return write_config(machine);
+                                   return write_config_beyond_quota(machine);  // a clone has its source's quota
+                               }});
+    operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
+                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
+                                   return set_quota(machine, true);
                                }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
@@ -539,7 +548,7 @@ Operation Machines::change(Machine const& machine) {
          .run = [this, machine]() -> Result<> {
              if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(machine.uuid));
              write_host_name(machine, path(machine.uuid));
-             return write_config(machine);
+             return write_config_beyond_quota(machine);
          }},
         {.name = "quota",
          .run = [this, machine, is_quota_new, is_tuning_new]() -> Result<> {

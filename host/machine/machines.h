@@ -178,6 +178,7 @@ private:
     [[nodiscard]] std::string network_path(Uuid const& uuid) const;
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);
+    Result<> write_config_beyond_quota(Machine const& machine);
     Result<> apply_limits(Machine const& machine);
     /// `is_told`: whether to notify the user when the pool does not support the request.
     Result<> tune_tree(Machine const& machine, bool is_told);
