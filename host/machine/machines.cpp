@@ -659,14 +659,15 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
 }
 
 Result<> Machines::perform_marked(Uuid const& uuid, Operation const& operation) {
-    return perform(operation, *store_.journal(uuid), parts_.progress);
+    return perform(operation, *store_.journal(uuid, operation.after_kill == Outcome::finished), parts_.progress);
 }
 
 Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const mark = TRY(store_.mark(uuid));
     if (!mark) return {};
     Operation const operation = TRY(operation_of(*mark, uuid));
-    Outcome const outcome = TRY(resume(operation, *mark, *store_.journal(uuid), parts_.progress));
+    auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
+    Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
     notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
            (outcome == Outcome::undone ? " was undone" : " was finished"));
     return {};

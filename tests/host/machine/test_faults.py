@@ -377,6 +377,35 @@ def test_a_disk_that_cannot_be_written(small):
     assert small.left_of(uuid) == []
 
 
+def test_what_exists_can_be_changed_when_nothing_new_can_be_made(small):
+    """Neither a block nor an inode is left. The room that is kept for deletions is not spent on what is new."""
+    vmadm = Vmadm(small)
+    kept, gone = new_uuid(), new_uuid()
+    for uuid in (kept, gone):
+        vmadm.ok("create", payload=payload(Small.IMAGE, uuid=uuid, ram=64, create_only=True))
+
+    def fill():
+        used = int(small.run("df", "--output=iused", str(small.root)).stdout.split()[1])
+        small.run("mount", "-o", f"remount,nr_inodes={used}", str(small.root))
+        small.run("sh", "-c", f"head -c 100m /dev/zero >>{small.root}/filler")
+
+    small.run("touch", f"{small.root}/filler")
+    for fills in (1, 2):
+        fill()
+        other = new_uuid()
+        code, text = vmadm.says("create", payload=payload(Small.IMAGE, uuid=other, ram=64, create_only=True))
+        assert code == 1 and ("No space left on device" in text or "is the disk full" in text) and "taken back" not in text, text
+        assert small.left_of(other) == []
+        vmadm.ok("update", kept, f"alias=full{fills}")
+        assert vmadm.ok("list", "-p", "-o", "alias", f"uuid={kept}") == f"full{fills}\n"
+    vmadm.ok("delete", gone)
+    assert small.left_of(gone) == []
+    small.run("mount", "-o", "remount,nr_inodes=100000", str(small.root))
+    small.run("rm", f"{small.root}/filler")
+    vmadm.ok("recover")
+    vmadm.ok("create", payload=payload(Small.IMAGE, uuid=gone, ram=64, create_only=True))
+
+
 LIBRARY = BUILD / "tests/host/tool/die_at_step.so"
 
 
