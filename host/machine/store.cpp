@@ -174,6 +174,24 @@ bool is_still(std::string const& path, int file) {
            open.st_dev == named.st_dev;
 }
 
+bool ends_in_a_line(int file, off_t size) {
+    char last = '\n';
+    return size == 0 || ::pread(file, &last, 1, size - 1) != 1 || last == '\n';
+}
+
+/// Adds a whole line or nothing: on a full disk a part of it may be written. What a command that was killed has left of
+/// its line is ended first, so that it spoils no other.
+Result<> append_line(int file, std::string line, std::string const& path) {
+    (void)::flock(file, LOCK_EX);  // until the file is closed; without it two commands may spoil their lines
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at " + path);
+    if (!ends_in_a_line(file, status.st_size)) line.insert(0, "\n");
+    if (write_all(file, line)) return {};
+    int const err = errno;
+    (void)::ftruncate(file, status.st_size);
+    return fail(err, "write " + path);
+}
+
 /// Gives a full history another name, unless another command has done that since it was opened: its successor would go
 /// over it. Whoever does it has locked the file until it is closed.
 void move_away(int file, std::string const& path) {
@@ -329,13 +347,12 @@ Result<> Store::add_event(Event const& event) const {
     else if (!event.detail.empty())
         out.key("detail").raw(event.detail);
     out.close('}');
-    UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    UniqueFd const file{::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return fail(errno, "open " + path);
     struct stat status{};
     if (::fstat(file.get(), &status) == 0 && status.st_size > most_history_bytes)
         move_away(file.get(), path);  // this line still goes into the old file
-    if (!write_all(file.get(), std::move(out).text() + "\n")) return fail(errno, "write " + path);
-    return {};
+    return append_line(file.get(), std::move(out).text() + "\n", path);
 }
 
 Result<std::vector<std::string>> Store::history(std::optional<Uuid> const& uuid) const {
@@ -349,7 +366,8 @@ Result<std::vector<std::string>> Store::history(std::optional<Uuid> const& uuid)
         while (!rest.empty()) {
             std::size_t const end = std::min(rest.find('\n'), rest.size());
             std::string_view const line = rest.substr(0, end);
-            if (line.find(wanted) != std::string_view::npos) lines.emplace_back(line);
+            bool const is_whole = line.ends_with('}');  // unlike what a killed command has left
+            if (is_whole && line.find(wanted) != std::string_view::npos) lines.emplace_back(line);
             rest.remove_prefix(std::min(end + 1, rest.size()));
         }
     }

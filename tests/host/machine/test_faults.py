@@ -377,6 +377,27 @@ def test_a_disk_that_cannot_be_written(small):
     assert small.left_of(uuid) == []
 
 
+def test_a_full_disk_leaves_no_half_a_line_in_the_history(small):
+    vmadm = Vmadm(small)
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(Small.IMAGE, uuid=uuid, ram=64, create_only=True))
+    small.run("sh", "-c", f"head -c 100m /dev/zero >{small.root}/filler")
+    missed = "note: the history misses this: cannot write "
+    for number in range(100):  # until the last block of the file is full
+        code, text = vmadm.says("delete-snapshot", uuid, f"none{number}")
+        assert code == 1
+        if missed in text:
+            break
+    assert missed in text and "No space left on device" in text
+    small.run("rm", f"{small.root}/filler")
+    vmadm.ok("update", uuid, "alias=room")
+    history = small.root / "var/triton/vmadm/history.jsonl"
+    small.run("sh", "-c", f"""printf '{{"time":"20' >>{history}""")  # of a command that was killed while it wrote
+    vmadm.ok("update", uuid, "alias=later")
+    told = [json.loads(line) for line in vmadm.ok("history", uuid).splitlines()]
+    assert [event["command"] for event in told] == ["create"] + ["delete-snapshot"] * number + ["update"] * 2
+
+
 def test_what_exists_can_be_changed_when_nothing_new_can_be_made(small):
     """Neither a block nor an inode is left. The room that is kept for deletions is not spent on what is new."""
     vmadm = Vmadm(small)

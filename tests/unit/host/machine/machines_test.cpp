@@ -749,7 +749,7 @@ TEST_F(MachinesTest, TheHistoryThatWasMovedAwayIsKept) {
     Store const store{Layout{directory().string()}};
     std::string const history = store.layout().state() + "/history.jsonl";
     fs::create_directories(store.layout().state());
-    std::ofstream(history) << std::string(1 << 20, '.') + "\nthe old one\n";
+    std::ofstream(history) << "{" + std::string(1 << 20, '.') + "}\n{the old one}\n";
     UniqueFd old(::open(history.c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::flock(old.get(), LOCK_EX), 0);
     auto const add = [&] { return store.add_event({.uuid = *Uuid::random(), .command = "start", .outcome = "ok"}); };
