@@ -666,11 +666,24 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const mark = TRY(store_.mark(uuid));
     if (!mark) return {};
     Operation const operation = TRY(operation_of(*mark, uuid));
+    auto const before = parts_.units.status(uuid);
     auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
     Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
     notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
            (outcome == Outcome::undone ? " was undone" : " was finished"));
-    return {};
+    return before && !before->is_down() ? start_again(uuid) : Result<>();
+}
+
+/// Starts a machine that was up, or that the boot of the host was about to start, before an interrupted operation
+/// halted it. Waits for nothing: at boot a machine starts only after the command that calls this.
+Result<> Machines::start_again(Uuid const& uuid) {
+    if (!store_.exists(uuid)) return parts_.units.halt(uuid);  // there may be a job to start what is gone
+    if (!TRY(parts_.units.status(uuid)).is_down()) return {};
+    Machine const machine = TRY(load(uuid));
+    if (machine.phase != Phase::installed) return {};
+    TRY(derive(machine));
+    auto started = parts_.units.start(uuid, std::chrono::seconds(0), {});
+    return !started && started.error().kind == ErrorKind::timeout ? Result<>() : started;
 }
 
 // --- changes ---

@@ -140,6 +140,7 @@ private:
     void observe_files(Machine& machine) const;
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
+    Result<> start_again(Uuid const& uuid);
     Result<> recover_marked(Uuid const& uuid);
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);

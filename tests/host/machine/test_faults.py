@@ -180,17 +180,24 @@ def test_a_rollback_that_is_killed(host, vmadm, tiny):
 
 
 def test_what_a_power_failure_has_interrupted_is_finished_at_the_next_boot(host, vmadm, tiny):
-    uuid, half = new_uuid(), new_uuid()
-    vmadm.ok("create", payload=payload(tiny, uuid=uuid, ram=64, launch=sleeping()))
+    uuid, half, renewed, gone = (new_uuid() for _ in range(4))
+    for each in (uuid, renewed, gone):
+        vmadm.ok("create", payload=payload(tiny, uuid=each, ram=64, launch=sleeping()))
     done = with_environment(host, "TRITON_KILL_AT=4", "update", uuid, payload='{"ram": 80, "alias": "after"}')
     assert done.returncode in KILLED
     done = with_environment(host, "TRITON_KILL_AT=9", "create", payload=payload(tiny, uuid=half, launch=sleeping()))
     assert done.returncode in KILLED
+    # systemd starts both at boot, as far as it knows: the one is halted once more and must run, the other is no longer there
+    done = with_environment(host, "TRITON_KILL_AT=6", "reprovision", renewed, payload=json.dumps({"image_uuid": tiny}))
+    assert done.returncode in KILLED
+    assert with_environment(host, "TRITON_KILL_AT=6", "delete", gone).returncode in KILLED
     host.run("sync", check=True)
     host.cut_power()
     host.power_on()
     assert host.run("systemctl", "is-system-running", "--wait").stdout == "running\n"
-    seen_anew(host, uuid)
+    seen_anew(host, uuid, renewed)
+    is_complete(host, vmadm, renewed, "running")
+    is_gone(host, gone)
     machine = is_complete(host, vmadm, uuid, "running")
     assert (machine["alias"], machine["max_physical_memory"]) == ("after", 80)
     is_gone(host, half)
