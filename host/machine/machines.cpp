@@ -849,16 +849,18 @@ Result<bool> Machines::start(Uuid const& uuid) {
 
 Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
     OwnMachine own(TRY(lock(uuid, "stop")), store_, uuid);
-    Machine machine = TRY(load_installed(uuid));
+    // A machine is stopped also when that cannot be finished: it may be what has filled the disk.
+    auto finished = finish_interrupted(uuid);
+    Machine machine = TRY(load(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
-    if (machine.autoboot != std::optional(false)) {
+    if (finished && machine.autoboot != std::optional(false)) {
         machine.autoboot = false;
         TRY(store_.save(machine));
     }
     // Always, because a command that was killed may have saved the machine only; and while it shuts down.
     Result<> disabled;
     auto const disable = [&] {
-        if (machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
+        if (finished && machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
     };
     bool const is_asked = !status.is_down() && !options.force;
     if (is_asked) {
@@ -874,6 +876,12 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         if (!status.is_down()) TRY(parts_.units.halt(uuid));
     }
     TRY(std::move(disabled));
+    if (!finished) {
+        finished.error().details.push_back("VM " + uuid.text() +
+                                           " is stopped, but may start with the host: an earlier " +
+                                           "command was interrupted, and cannot be finished now");
+        return std::unexpected(std::move(finished).error());
+    }
     return !status.is_down();
 }
 

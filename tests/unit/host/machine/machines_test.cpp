@@ -542,6 +542,24 @@ TEST_F(MachinesTest, ARollbackThatIsFinishedAtBootDoesNotKeepTheMachineFromStart
     }
 }
 
+TEST_F(MachinesTest, AMachineIsStoppedThoughWhatWasInterruptedCannotBeFinished) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const journal = host.root() / "var/triton/vmadm/journal";
+    fs::create_directories(journal);
+    std::ofstream(journal / (uuid.text() + ".json")) << "{}";
+    auto const stopped = host.machines->stop(uuid, {});
+    ASSERT_FALSE(stopped);
+    EXPECT_THAT(stopped.error().text(), HasSubstr("it is not a mark of an operation"));
+    EXPECT_THAT(stopped.error().details,
+                ElementsAre("VM " + uuid.text() + " is stopped, but may start with the host: " +
+                            "an earlier command was interrupted, and cannot be finished now"));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::stopped);
+    EXPECT_TRUE(host.units().starts_at_boot(uuid));
+}
+
 /// systemd would try to start it later, fail, and call the host degraded.
 TEST_F(MachinesTest, ADeletionThatIsFinishedAtBootLeavesNothingToStart) {
     for (int n = 0;; ++n) {
