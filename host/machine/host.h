@@ -63,8 +63,8 @@ public:
 
     /// Called when a change of a unit has begun, and is only waited for.
     using Begun = std::function<void()>;
-    /// Starts it, unless somebody has done that, and waits until it is up. Errors: `timeout`; `refused` when the job
-    /// fails, with the reason.
+    /// Starts it, unless somebody has done that, and waits until it is up. Errors: `timeout`, while it goes on
+    /// starting, with a limit of 0 as soon as systemd has been told; `refused` when the job fails, with the reason.
     virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Asks PID 1 to shut down and waits; whatever is left after the limit is killed. Succeeds when it is not running.
     virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;

@@ -280,6 +280,15 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
     return replace_file(launch, launch_text(machine), 0644);
 }
 
+/// Writes config/ of a tree that may be as full as its quota allows, which is for what the machine itself writes. Who
+/// calls it sets the quota afterwards.
+Result<> Machines::write_config_beyond_quota(Machine const& machine) {
+    auto const written = write_config(machine);
+    if (written || written.error().code != EDQUOT) return written;
+    TRY(parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt));
+    return write_config(machine);
+}
+
 Result<> Machines::derive(Machine const& machine) {
     std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
     std::string const root = root_of(machine.uuid);
@@ -464,15 +473,15 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = needs_image ? "clone of the image" : "tree",
                                .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
-    operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
-                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
-                                   return set_quota(machine, true);
-                               }});
     operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
                                    if (needs_image || machine.maintain_resolvers == std::optional(true))
                                        write_resolvers(machine, path(machine.uuid));
                                    write_host_name(machine, path(machine.uuid));
-                                   return write_config(machine);
+                                   return write_config_beyond_quota(machine);  // a clone has its source's quota
+                               }});
+    operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
+                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
+                                   return set_quota(machine, true);
                                }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
@@ -539,7 +548,7 @@ Operation Machines::change(Machine const& machine) {
          .run = [this, machine]() -> Result<> {
              if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(machine.uuid));
              write_host_name(machine, path(machine.uuid));
-             return write_config(machine);
+             return write_config_beyond_quota(machine);
          }},
         {.name = "quota",
          .run = [this, machine, is_quota_new, is_tuning_new]() -> Result<> {
@@ -650,17 +659,31 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
 }
 
 Result<> Machines::perform_marked(Uuid const& uuid, Operation const& operation) {
-    return perform(operation, *store_.journal(uuid), parts_.progress);
+    return perform(operation, *store_.journal(uuid, operation.after_kill == Outcome::finished), parts_.progress);
 }
 
 Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const mark = TRY(store_.mark(uuid));
     if (!mark) return {};
     Operation const operation = TRY(operation_of(*mark, uuid));
-    Outcome const outcome = TRY(resume(operation, *mark, *store_.journal(uuid), parts_.progress));
+    auto const before = parts_.units.status(uuid);
+    auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
+    Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
     notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
            (outcome == Outcome::undone ? " was undone" : " was finished"));
-    return {};
+    return before && !before->is_down() ? start_again(uuid) : Result<>();
+}
+
+/// Starts a machine that was up, or that the boot of the host was about to start, before an interrupted operation
+/// halted it. Waits for nothing: at boot a machine starts only after the command that calls this.
+Result<> Machines::start_again(Uuid const& uuid) {
+    if (!store_.exists(uuid)) return parts_.units.halt(uuid);  // there may be a job to start what is gone
+    if (!TRY(parts_.units.status(uuid)).is_down()) return {};
+    Machine const machine = TRY(load(uuid));
+    if (machine.phase != Phase::installed) return {};
+    TRY(derive(machine));
+    auto started = parts_.units.start(uuid, std::chrono::seconds(0), {});
+    return !started && started.error().kind == ErrorKind::timeout ? Result<>() : started;
 }
 
 // --- changes ---
@@ -826,16 +849,18 @@ Result<bool> Machines::start(Uuid const& uuid) {
 
 Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
     OwnMachine own(TRY(lock(uuid, "stop")), store_, uuid);
-    Machine machine = TRY(load_installed(uuid));
+    // A machine is stopped also when that cannot be finished: it may be what has filled the disk.
+    auto finished = finish_interrupted(uuid);
+    Machine machine = TRY(load(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
-    if (machine.autoboot != std::optional(false)) {
+    if (finished && machine.autoboot != std::optional(false)) {
         machine.autoboot = false;
         TRY(store_.save(machine));
     }
     // Always, because a command that was killed may have saved the machine only; and while it shuts down.
     Result<> disabled;
     auto const disable = [&] {
-        if (machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
+        if (finished && machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
     };
     bool const is_asked = !status.is_down() && !options.force;
     if (is_asked) {
@@ -851,6 +876,12 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         if (!status.is_down()) TRY(parts_.units.halt(uuid));
     }
     TRY(std::move(disabled));
+    if (!finished) {
+        finished.error().details.push_back("VM " + uuid.text() +
+                                           " is stopped, but may start with the host: an earlier " +
+                                           "command was interrupted, and cannot be finished now");
+        return std::unexpected(std::move(finished).error());
+    }
     return !status.is_down();
 }
 

@@ -140,6 +140,7 @@ private:
     void observe_files(Machine& machine) const;
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
+    Result<> start_again(Uuid const& uuid);
     Result<> recover_marked(Uuid const& uuid);
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
@@ -178,6 +179,7 @@ private:
     [[nodiscard]] std::string network_path(Uuid const& uuid) const;
     Result<> write_config(Machine const& machine) { return write_config(machine, path(machine.uuid)); }
     Result<> write_config(Machine const& machine, std::string const& tree);
+    Result<> write_config_beyond_quota(Machine const& machine);
     Result<> apply_limits(Machine const& machine);
     /// `is_told`: whether to notify the user when the pool does not support the request.
     Result<> tune_tree(Machine const& machine, bool is_told);

@@ -43,7 +43,9 @@ Result<> run_from(std::size_t first, Operation const& operation, Journal& journa
 
 /// Undoes steps from `last` back to the first. Goes on after an error: everything that can be undone should be.
 Result<> undo_from(std::size_t last, Operation const& operation, Journal& journal, Progress const& progress) {
-    TRY(journal.write({std::string(operation.name), operation.data, last, true}));
+    // What is undone after a kill anyway does without this mark, for which a full disk may have no room.
+    auto const marked = journal.write({std::string(operation.name), operation.data, last, true});
+    if (!marked && operation.after_kill == Outcome::finished) return marked;
     Result<> result;
     for (std::size_t i = std::min(last + 1, operation.steps.size()); i-- > 0;) {
         Step const& step = operation.steps[i];

@@ -1,6 +1,7 @@
 #include "host/machine/store.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -117,28 +118,53 @@ Result<Mark> parse_mark(std::string const& text, std::string const& path) {
     return mark;
 }
 
-/// A journal in a file. On a full disk even a deletion that makes room could not be marked. For that case there is a
-/// reserve file, which is then removed, and made again when the operation is over.
-class FileJournal final : public Journal {
+/// Room for changes of what exists already: on a full disk even a deletion that makes room could not be marked. There
+/// are two files, because the disk may lack inodes instead of blocks: while one file is replaced, there are two of it.
+class Reserve {
 public:
-    FileJournal(std::string path, std::string reserve) : path_(std::move(path)), reserve_(std::move(reserve)) {}
-    Result<> write(Mark const& mark) override {
-        auto const written = replace_file(path_, mark_text(mark), 0600);
-        if (written || !is_full(written.error()) || ::unlink(reserve_.c_str()) != 0) return written;
-        return replace_file(path_, mark_text(mark), 0600);
+    explicit Reserve(std::string const& state) : paths_{state + "/reserve", state + "/reserve.2"} {}
+
+    /// Replaces a file, with the room of the reserve if there is no other.
+    [[nodiscard]] Result<> replace(std::string const& path, std::string const& content) const {
+        auto const written = replace_file(path, content, 0600);
+        if (written || !is_full(written.error()) || !give()) return written;
+        return replace_file(path, content, 0600);
     }
-    Result<> remove() override {
-        auto const removed = remove_file(path_);
-        constexpr std::size_t room = 16 << 10;
-        if (::access(reserve_.c_str(), F_OK) != 0)
-            (void)replace_file(reserve_, std::string(room, '.'), 0600);  // as long as there is no room: later
-        return removed;
+    void restore() const {
+        constexpr std::size_t room = 8 << 10;  // of each
+        for (std::string const& path : paths_)
+            if (::access(path.c_str(), F_OK) != 0)
+                (void)replace_file(path, std::string(room, '.'), 0600);  // as long as there is no room: later
     }
 
 private:
     static bool is_full(Error const& error) { return error.code == ENOSPC || error.code == EDQUOT; }
+    [[nodiscard]] bool give() const {
+        bool is_given = false;
+        for (std::string const& path : paths_)
+            is_given = ::unlink(path.c_str()) == 0 || is_given;
+        return is_given;
+    }
+    std::array<std::string, 2> paths_;
+};
+
+class FileJournal final : public Journal {
+public:
+    FileJournal(std::string path, Reserve reserve, bool may_use_reserve)
+        : path_(std::move(path)), reserve_(std::move(reserve)), may_use_reserve_(may_use_reserve) {}
+    Result<> write(Mark const& mark) override {
+        return may_use_reserve_ ? reserve_.replace(path_, mark_text(mark)) : replace_file(path_, mark_text(mark), 0600);
+    }
+    Result<> remove() override {
+        auto const removed = remove_file(path_);
+        reserve_.restore();
+        return removed;
+    }
+
+private:
     std::string path_;
-    std::string reserve_;
+    Reserve reserve_;
+    bool may_use_reserve_;
 };
 
 /// Whether a path still leads to an open file.
@@ -146,6 +172,24 @@ bool is_still(std::string const& path, int file) {
     struct stat open{}, named{};
     return ::fstat(file, &open) == 0 && ::stat(path.c_str(), &named) == 0 && open.st_ino == named.st_ino &&
            open.st_dev == named.st_dev;
+}
+
+bool ends_in_a_line(int file, off_t size) {
+    char last = '\n';
+    return size == 0 || ::pread(file, &last, 1, size - 1) != 1 || last == '\n';
+}
+
+/// Adds a whole line or nothing: on a full disk a part of it may be written. What a command that was killed has left of
+/// its line is ended first, so that it spoils no other.
+Result<> append_line(int file, std::string line, std::string const& path) {
+    (void)::flock(file, LOCK_EX);  // until the file is closed; without it two commands may spoil their lines
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at " + path);
+    if (!ends_in_a_line(file, status.st_size)) line.insert(0, "\n");
+    if (write_all(file, line)) return {};
+    int const err = errno;
+    (void)::ftruncate(file, status.st_size);
+    return fail(err, "write " + path);
 }
 
 /// Gives a full history another name, unless another command has done that since it was opened: its successor would go
@@ -189,7 +233,8 @@ Result<Machine> Store::load(Uuid const& uuid) const {
 }
 
 Result<> Store::save(Machine const& machine) const {
-    return replace_file(file_of(machine.uuid), file_text(machine), 0600);
+    if (!exists(machine.uuid)) return replace_file(file_of(machine.uuid), file_text(machine), 0600);
+    return Reserve(layout_.state()).replace(file_of(machine.uuid), file_text(machine));
 }
 
 Result<> Store::remove(Uuid const& uuid) const {
@@ -278,8 +323,8 @@ Result<std::optional<Mark>> Store::mark(Uuid const& uuid) const {
     return TRY(parse_mark(*text, journal_of(uuid)));
 }
 
-std::unique_ptr<Journal> Store::journal(Uuid const& uuid) const {
-    return std::make_unique<FileJournal>(journal_of(uuid), layout_.state() + "/reserve");
+std::unique_ptr<Journal> Store::journal(Uuid const& uuid, bool may_use_reserve) const {
+    return std::make_unique<FileJournal>(journal_of(uuid), Reserve(layout_.state()), may_use_reserve);
 }
 
 Result<std::vector<Uuid>> Store::marked() const {
@@ -302,13 +347,12 @@ Result<> Store::add_event(Event const& event) const {
     else if (!event.detail.empty())
         out.key("detail").raw(event.detail);
     out.close('}');
-    UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
+    UniqueFd const file{::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return fail(errno, "open " + path);
     struct stat status{};
     if (::fstat(file.get(), &status) == 0 && status.st_size > most_history_bytes)
         move_away(file.get(), path);  // this line still goes into the old file
-    if (!write_all(file.get(), std::move(out).text() + "\n")) return fail(errno, "write " + path);
-    return {};
+    return append_line(file.get(), std::move(out).text() + "\n", path);
 }
 
 Result<std::vector<std::string>> Store::history(std::optional<Uuid> const& uuid) const {
@@ -322,7 +366,8 @@ Result<std::vector<std::string>> Store::history(std::optional<Uuid> const& uuid)
         while (!rest.empty()) {
             std::size_t const end = std::min(rest.find('\n'), rest.size());
             std::string_view const line = rest.substr(0, end);
-            if (line.find(wanted) != std::string_view::npos) lines.emplace_back(line);
+            bool const is_whole = line.ends_with('}');  // unlike what a killed command has left
+            if (is_whole && line.find(wanted) != std::string_view::npos) lines.emplace_back(line);
             rest.remove_prefix(std::min(end + 1, rest.size()));
         }
     }

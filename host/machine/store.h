@@ -105,7 +105,9 @@ public:
 
     /// The mark of an interrupted operation, if there is one. Errors: corrupt.
     [[nodiscard]] Result<std::optional<Mark>> mark(Uuid const& uuid) const;
-    [[nodiscard]] std::unique_ptr<Journal> journal(Uuid const& uuid) const;
+    /// `may_use_reserve`: on a full disk it takes the room that is kept for changes of what exists already, above all
+    /// for deletions. What makes something new must not, because that room would not come back.
+    [[nodiscard]] std::unique_ptr<Journal> journal(Uuid const& uuid, bool may_use_reserve) const;
     /// The machines that have such a mark.
     [[nodiscard]] Result<std::vector<Uuid>> marked() const;
 

@@ -142,13 +142,13 @@ Result<std::optional<Group>> group(int subvolume) {
     return found;
 }
 
-Result<> limit(int subvolume, std::optional<std::uint64_t> bytes) {
+Result<> limit(int subvolume, int outside, std::optional<std::uint64_t> bytes) {
     std::uint64_t const number = TRY(number_of(subvolume));
-    int err = set_limit(subvolume, number, bytes);
+    int err = set_limit(outside, number, bytes);
     if (err == ENOTCONN && !bytes) return {};  // no quota groups, no limits
     if (err == ENOTCONN) {
-        TRY(turn_groups_on(subvolume));
-        err = set_limit(subvolume, number, bytes);
+        TRY(turn_groups_on(outside));
+        err = set_limit(outside, number, bytes);
     }
     if (err != 0) return fail(err, "limit what the subvolume may hold");
     return {};

@@ -37,7 +37,9 @@ struct Group {
 /// None: the file system has no quota groups.
 Result<std::optional<Group>> group(int subvolume);
 /// Limits what a subvolume refers to. Turns on the quota groups of the file system if they are off, which makes later
-/// changes of it slower. Errors: those of the ioctls.
-Result<> limit(int subvolume, std::optional<std::uint64_t> bytes);
+/// changes of it slower. `outside`: any directory of the same file system in another subvolume. The kernel charges the
+/// change to the subvolume that it is asked through: asked through one that holds more than its limit, it refuses to
+/// raise that limit (EDQUOT). Errors: those of the ioctls.
+Result<> limit(int subvolume, int outside, std::optional<std::uint64_t> bytes);
 
 }  // namespace triton::storage::btrfs

@@ -28,7 +28,7 @@ public:
         if (!quota) return Left::names;
         UniqueFd const made{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
         if (!made) return fail(errno, "open subvolume " + name);
-        TRY(btrfs::limit(made.get(), quota));
+        TRY(btrfs::limit(made.get(), parent, quota));
         return Left::names;
     }
     Result<Left> copy_final(int tree, int parent, std::string const& name) override {
@@ -41,7 +41,11 @@ public:
         return {};
     }
 
-    Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) override { return btrfs::limit(tree, bytes); }
+    Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) override {
+        UniqueFd const outside{::openat(tree, "..", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        if (!outside) return fail(errno, "open the directory of the subvolume");
+        return btrfs::limit(tree, outside.get(), bytes);
+    }
     Result<std::optional<std::uint64_t>> quota(int tree) override {
         auto const group = TRY(btrfs::group(tree));
         return group ? group->limit : std::nullopt;

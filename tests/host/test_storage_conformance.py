@@ -354,6 +354,24 @@ def test_a_quota_holds_or_is_refused(place, store):
         file.write(bytes(12 << 20))
 
 
+def test_a_tree_that_holds_more_than_its_quota_can_be_given_more(place, store):
+    if place.backend != "btrfs":
+        pytest.skip("a quota below what a tree holds is refused, or there is none")
+    store("make", "a")
+    with open(store.tree("a") / "big", "wb") as file:
+        file.write(os.urandom(8 << 20))
+        os.fsync(file.fileno())
+    os.sync()
+    store("set-quota", "a", 4 << 20)
+    store("snapshot", "a", "s")
+    store("rollback", "a", "s")  # the new content has the same quota
+    store("set-quota", "a", 20 << 20)
+    assert store("quota", "a") == [str(20 << 20)]
+    (store.tree("a") / "more").write_bytes(bytes(1 << 20))
+    store("set-quota", "a", 4 << 20)
+    store("set-quota", "a", "none")
+
+
 def test_usage_and_space_are_those_of_the_files(store):
     total, free, _ = store("space")[0].split()
     assert 0 < int(free) <= int(total)

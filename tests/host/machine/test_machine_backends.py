@@ -154,6 +154,36 @@ def test_the_life_of_a_machine(pool_host):
         assert host.run("ls", "/srv/pool").stdout == "@pool\n"
 
 
+@pytest.mark.not_in_vm("OpenZFS refuses a quota below what a tree holds")
+@pytest.mark.parametrize("pool_host", ["btrfs"], indirect=True)
+def test_a_machine_that_holds_more_than_its_quota_can_be_changed(pool_host):
+    """Its owner, or a quota that was set too low, must not make a machine that nobody can change, stop or roll back."""
+    host, vmadm, uuid = pool_host, Vmadm(pool_host), new_uuid()
+    vmadm.ok("create", payload=payload(TINY, uuid=uuid, quota=1, launch=sleeping()))
+    tree = json.loads(vmadm.ok("get", uuid))["zonepath"]
+    vmadm.ok("exec", uuid, BUSYBOX, "dd", "if=/dev/urandom", "of=/filler", "bs=1M", "count=8")
+    host.run("sync", check=True)
+
+    def set_too_low():
+        host.run("btrfs", "qgroup", "limit", "4M", tree, check=True)
+
+    set_too_low()
+    code, text = vmadm.says("exec", uuid, BUSYBOX, "sh", "-c", "echo x >/more")
+    assert code != 0 and "Disk quota exceeded" in text
+    vmadm.ok("update", uuid, payload=json.dumps({"set_tags": {"a": 1}, "alias": "full"}))
+    assert (machine := json.loads(vmadm.ok("get", "full")))["tags"] == {"a": 1} and machine["quota"] == 1
+    vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", "echo x >/more")  # its own quota is in force again
+    vmadm.ok("create-snapshot", uuid, "s")
+    set_too_low()
+    vmadm.ok("rollback-snapshot", uuid, "s")
+    vmadm.ok("clone", uuid, "alias=copy")
+    vmadm.ok("stop", uuid)
+    vmadm.ok("update", uuid, "quota=2")
+    vmadm.ok("start", uuid)
+    vmadm.ok("delete", uuid, "copy")
+    assert left_of(host, uuid) == []
+
+
 @pytest.mark.not_in_vm("nothing can stop OpenZFS, which is a part of the kernel")
 @pytest.mark.parametrize("pool_host", ["zfs"], indirect=True)
 def test_zfs_keeps_a_tree_as_it_is_asked_to(pool_host):

@@ -503,10 +503,12 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         }
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.reprovision(uuid, image); });
         Host host(directory());
+        State const before = host.units().status(uuid)->is_down() ? State::stopped : State::running;
         auto const recovered = host.machines->recover(uuid);
         ASSERT_TRUE(recovered) << recovered.error().text();
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine) << n;
+        EXPECT_EQ(machine->state, before) << n;
         EXPECT_EQ(machine->image_uuid, image) << n;
         EXPECT_EQ(machine->tags.size(), 1U) << n;
         EXPECT_TRUE(machine->launch) << n;
@@ -516,6 +518,65 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
         EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
         if (!was_killed) break;
+    }
+}
+
+/// At boot it is prepare that finishes a rollback, and systemd has already been told to start the machine.
+TEST_F(MachinesTest, ARollbackThatIsFinishedAtBootDoesNotKeepTheMachineFromStarting) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    for (int n = 0;; ++n) {
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); });
+        Host host(directory());
+        ASSERT_TRUE(host.units().start(uuid, std::chrono::seconds(0), {}));
+        auto const failed = host.machines->prepare();
+        ASSERT_TRUE(failed);
+        EXPECT_THAT(*failed, IsEmpty()) << n;
+        EXPECT_EQ(host.machines->get(uuid)->state, State::running) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, AMachineIsStoppedThoughWhatWasInterruptedCannotBeFinished) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const journal = host.root() / "var/triton/vmadm/journal";
+    fs::create_directories(journal);
+    std::ofstream(journal / (uuid.text() + ".json")) << "{}";
+    auto const stopped = host.machines->stop(uuid, {});
+    ASSERT_FALSE(stopped);
+    EXPECT_THAT(stopped.error().text(), HasSubstr("it is not a mark of an operation"));
+    EXPECT_THAT(stopped.error().details,
+                ElementsAre("VM " + uuid.text() + " is stopped, but may start with the host: " +
+                            "an earlier command was interrupted, and cannot be finished now"));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::stopped);
+    EXPECT_TRUE(host.units().starts_at_boot(uuid));
+}
+
+/// systemd would try to start it later, fail, and call the host degraded.
+TEST_F(MachinesTest, ADeletionThatIsFinishedAtBootLeavesNothingToStart) {
+    for (int n = 0;; ++n) {
+        Creation const made = creation();
+        Uuid const uuid = made.machine.uuid;
+        ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.destroy(uuid); });
+        Host host(directory());
+        if (!was_killed) break;
+        ASSERT_TRUE(host.units().start(uuid, std::chrono::seconds(0), {}));
+        ASSERT_TRUE(host.machines->prepare());
+        bool const runs = !host.units().status(uuid)->is_down();
+        EXPECT_EQ(runs, host.machines->store().exists(uuid)) << n;
+        if (host.machines->store().exists(uuid)) {
+            EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+        }
+        ASSERT_TRUE(host.units().halt(uuid));
     }
 }
 
@@ -749,7 +810,7 @@ TEST_F(MachinesTest, TheHistoryThatWasMovedAwayIsKept) {
     Store const store{Layout{directory().string()}};
     std::string const history = store.layout().state() + "/history.jsonl";
     fs::create_directories(store.layout().state());
-    std::ofstream(history) << std::string(1 << 20, '.') + "\nthe old one\n";
+    std::ofstream(history) << "{" + std::string(1 << 20, '.') + "}\n{the old one}\n";
     UniqueFd old(::open(history.c_str(), O_RDWR | O_CLOEXEC));
     ASSERT_EQ(::flock(old.get(), LOCK_EX), 0);
     auto const add = [&] { return store.add_event({.uuid = *Uuid::random(), .command = "start", .outcome = "ok"}); };

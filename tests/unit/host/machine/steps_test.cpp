@@ -20,6 +20,7 @@ public:
     int kill_at = -1;
     int happened = 0;
     std::string fails_at = {};
+    bool takes_marks = true;
 
     void happen() {
         if (happened++ == kill_at) throw Killed{};
@@ -64,6 +65,7 @@ class FakeJournal final : public Journal {
 public:
     explicit FakeJournal(World& world) : world_(world) {}
     Result<> write(Mark const& mark) override {
+        if (!world_.takes_marks) return fail("no room for a mark");
         world_.happen();
         world_.mark = mark;
         world_.happen();
@@ -179,6 +181,34 @@ TEST(Steps, WhatCannotBeTakenBackIsTriedAgainLater) {
     is_busy = false;
     EXPECT_EQ(resume(make(), *world.mark, journal), Outcome::undone);
     EXPECT_THAT(world.parts, testing::IsEmpty());
+}
+
+/// The disk is full: what has failed for that leaves nothing, and what is not to be undone after a kill says why it
+/// stays.
+TEST(Steps, WhatWouldBeUndoneAfterAKillIsTakenBackWithoutAMark) {
+    World world;
+    FakeJournal journal(world);
+    Operation create = world.create();
+    create.steps[2].run = [&world]() -> Result<> {
+        world.takes_marks = false;
+        return fail("no room for config");
+    };
+    auto const made = perform(create, journal);
+    ASSERT_FALSE(made);
+    EXPECT_EQ(made.error().text(), "no room for config");
+    EXPECT_THAT(made.error().details, testing::IsEmpty());
+    EXPECT_THAT(world.parts, testing::IsEmpty());
+    EXPECT_EQ(world.mark, std::nullopt);
+
+    world.takes_marks = true;
+    Operation replace = create;
+    replace.after_kill = Outcome::finished;
+    replace.undone_before = 3;
+    auto const replaced = perform(replace, journal);
+    ASSERT_FALSE(replaced);
+    EXPECT_THAT(replaced.error().details,
+                testing::ElementsAre("what was done could not be taken back: no room for a mark"));
+    EXPECT_TRUE(world.mark);
 }
 
 /// A replacement that only fails to be made leaves what is there, at once and after a kill.
