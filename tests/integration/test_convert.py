@@ -507,6 +507,11 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
     ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
     ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
+    ("ExecStop=/bin/kill -QUIT $MAINPID\n", {"stopSignal": "QUIT", "preStop": None}),
+    ("ExecStop=/bin/kill -s STOP $MAINPID\n",  # as Debian's transmission-daemon has it
+     {"stopSignal": None, "preStop": {"command": ["sh", "-c", "MAINPID=${TRITON_PID-}\n/bin/kill -s STOP $MAINPID"], "timeout": "90s"}}),
+    ("KillSignal=SIGCONT\nExecStop=/bin/kill -WINCH ${MAINPID}\n",
+     {"stopSignal": "CONT", "preStop": {"command": ["sh", "-c", "MAINPID=${TRITON_PID-}\n/bin/kill -WINCH \"${MAINPID}\""], "timeout": "90s"}}),
 ])
 def test_settings_of_units_keep_their_meaning(area, lines, expected):
     program = service_of(area, "ExecStart=/a\n" + lines)
