@@ -495,6 +495,8 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Restart=always\n", {"startLimit": None, "restart": "always", "successCodes": None}),
     ("Restart=always\nRestartSec=1\n", {"startLimit": {"count": 5, "interval": "10s"}}),
     ("Restart=always\nRestartSec=5\n", {"startLimit": None}),
+    ("Restart=always\nRestartSec=0\n", {"backoff": {"initial": "0s", "factor": 1, "max": "0s"}, "startLimit": {"count": 5, "interval": "10s"}}),
+    ("Restart=always\nRestartSec=0\nStartLimitIntervalSec=0\n", {"backoff": {"initial": "0s", "factor": 1, "max": "0s"}, "startLimit": None}),
     ("Restart=always\nStartLimitBurst=0\n", {"startLimit": None}),
     ("Restart=always\nStartLimitInterval=infinity\nStartLimitBurst=3\n", {"startLimit": {"count": 3, "interval": "31536000s"}}),
     ("Restart=on-failure\nSuccessExitStatus=3 TERM SIGUSR1\n", {"successCodes": [3, "TERM", "USR1", "HUP", "INT", "PIPE"]}),

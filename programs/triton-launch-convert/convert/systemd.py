@@ -651,7 +651,7 @@ def add_restart(unit, program):
     delay = None
     if restart != "never" and "RestartSec" in unit.keys:
         delay = seconds(unit.last("RestartSec")[1], "RestartSec", unit.last("RestartSec")[0])
-        if delay:
+        if delay is not None:
             program["backoff"] = {"initial": duration(delay), "factor": 1, "max": duration(delay)}
     add_start_limit(unit, program, delay)
 
@@ -677,7 +677,7 @@ def add_start_limit(unit, program, delay):
         return
     span, count = seconds(where, "StartLimitIntervalSec", interval), number(place, "StartLimitBurst", burst)
     is_default = not {"StartLimitBurst", "StartLimitIntervalSec"} & set(unit.keys)
-    if span == 0 or count == 0 or (is_default and (not delay or delay * count >= span)):
+    if span == 0 or count == 0 or (is_default and (delay is None or delay * count >= span)):
         return
     if count > 1000:
         unit.find("StartLimitBurst", place, "a start limit has at most 1000 starts", "it is 1000 here")
