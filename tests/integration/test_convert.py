@@ -639,7 +639,9 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true"], {"tty": True, "output": {}}, []), (["oom_score_adj: -5"], {"oomScoreAdj": -5}, []),
     (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
-    (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+    (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, []), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, []),
+    (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, []), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
+    (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
 ])
 def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
     program = compose_of(area, lines, findings=findings)
