@@ -604,6 +604,12 @@ def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findi
     assert {key: program.get(key) for key in expected} == expected
 
 
+def test_commands_that_name_what_supervisord_tells_them_get_it(area):
+    program = program_of(area, "[program:a]\ncommand=sh -c 'a $SUPERVISOR_PROCESS_NAME'\nenvironment=A=1,SUPERVISOR_ENABLED=0\n[group:g]\nprograms=a\n")
+    assert program["environment"] == {"SUPERVISOR_ENABLED": "0", "SUPERVISOR_PROCESS_NAME": "a", "SUPERVISOR_GROUP_NAME": "g", "A": "1"}
+    program = program_of(area, "[program:a]\ncommand=sh -c 'a $SUPERVISOR_PROCESS_NAME'\nnumprocs=2\nprocess_name=%(program_name)s_%(process_num)02d\n")
+    assert program["environment"]["SUPERVISOR_PROCESS_NAME"] == {"type": "Concatenate", "values": ["a_", {"type": "ProcessNumber", "width": 2, "offset": -1}]}
+
 
 def compose_of(area, lines, **more):
     pytest.importorskip("yaml", reason="needs python3-yaml")

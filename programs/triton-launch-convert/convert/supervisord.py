@@ -212,8 +212,16 @@ def program_of(section):
     add_restart(section, program)
     add_stop(section, program)
     add_surroundings(section, program)
+    if any("SUPERVISOR_" in word for word in command):
+        program["environment"] = own_variables(section) | program.get("environment", {})
     add_output(section, program)
     return program
+
+
+def own_variables(section):
+    """What supervisord tells a program about itself."""
+    name = by_number(section, "process_name", section.text("process_name", section.values["program_name"]))
+    return {"SUPERVISOR_ENABLED": "1", "SUPERVISOR_PROCESS_NAME": name, "SUPERVISOR_GROUP_NAME": section.values["group_name"]}
 
 
 def replace_pidproxy(section, program):
