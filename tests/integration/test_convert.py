@@ -495,6 +495,8 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Restart=always\n", {"startLimit": None, "restart": "always", "successCodes": None}),
     ("Restart=always\nRestartSec=1\n", {"startLimit": {"count": 5, "interval": "10s"}}),
     ("Restart=always\nRestartSec=5\n", {"startLimit": None}),
+    ("Restart=always\nRestartSec=0\n", {"backoff": {"initial": "0s", "factor": 1, "max": "0s"}, "startLimit": {"count": 5, "interval": "10s"}}),
+    ("Restart=always\nRestartSec=0\nStartLimitIntervalSec=0\n", {"backoff": {"initial": "0s", "factor": 1, "max": "0s"}, "startLimit": None}),
     ("Restart=always\nStartLimitBurst=0\n", {"startLimit": None}),
     ("Restart=always\nStartLimitInterval=infinity\nStartLimitBurst=3\n", {"startLimit": {"count": 3, "interval": "31536000s"}}),
     ("Restart=on-failure\nSuccessExitStatus=3 TERM SIGUSR1\n", {"successCodes": [3, "TERM", "USR1", "HUP", "INT", "PIPE"]}),
@@ -507,6 +509,11 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
     ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
     ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
+    ("ExecStop=/bin/kill -QUIT $MAINPID\n", {"stopSignal": "QUIT", "preStop": None}),
+    ("ExecStop=/bin/kill -s STOP $MAINPID\n",  # as Debian's transmission-daemon has it
+     {"stopSignal": None, "preStop": {"command": ["sh", "-c", "MAINPID=${TRITON_PID-}\n/bin/kill -s STOP $MAINPID"], "timeout": "90s"}}),
+    ("KillSignal=SIGCONT\nExecStop=/bin/kill -WINCH ${MAINPID}\n",
+     {"stopSignal": "CONT", "preStop": {"command": ["sh", "-c", "MAINPID=${TRITON_PID-}\n/bin/kill -WINCH \"${MAINPID}\""], "timeout": "90s"}}),
 ])
 def test_settings_of_units_keep_their_meaning(area, lines, expected):
     program = service_of(area, "ExecStart=/a\n" + lines)
@@ -584,6 +591,10 @@ def test_an_included_section_adds_to_that_of_its_name(area):
     ("stdout_logfile=/dev/stdout\nstderr_logfile=/e\nstderr_logfile_backups=1\n",
      {"output": {"format": "raw", "stderr": {"file": "/e", "maxSize": 52428800, "maxFiles": 1}}}, []),
     ("stdout_logfile=NONE\nstderr_logfile=/dev/stderr\n", {"output": "null"}, ["stderr_logfile"]),
+    ("stdout_logfile=off\n", {"output": "null"}, []), ("stdout_logfile=/o\nstderr_logfile=Off\n",
+     {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": "null"}}, []),
+    ("stdout_logfile=~root/log/o\nredirect_stderr=true\n", {"output": {"file": "/root/log/o", "maxSize": 52428800, "maxFiles": 10}}, ["stdout_logfile"]),
+    ("[supervisord]\ndirectory=~root\n", {"workingDirectory": "/root"}, ["directory"]),
     ("[supervisord]\nnodaemon=true\numask=077\ndirectory=/x\n", {"umask": None, "workingDirectory": None}, []),
     ("[supervisord]\numask=077\ndirectory=/x\n", {"umask": "0077", "workingDirectory": "/x"}, []),
     ("[group:g]\nprograms=a,b\n", {"groups": ["g"]}, ["[group:g]"]),
@@ -592,6 +603,12 @@ def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findi
     program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
     assert {key: program.get(key) for key in expected} == expected
 
+
+def test_commands_that_name_what_supervisord_tells_them_get_it(area):
+    program = program_of(area, "[program:a]\ncommand=sh -c 'a $SUPERVISOR_PROCESS_NAME'\nenvironment=A=1,SUPERVISOR_ENABLED=0\n[group:g]\nprograms=a\n")
+    assert program["environment"] == {"SUPERVISOR_ENABLED": "0", "SUPERVISOR_PROCESS_NAME": "a", "SUPERVISOR_GROUP_NAME": "g", "A": "1"}
+    program = program_of(area, "[program:a]\ncommand=sh -c 'a $SUPERVISOR_PROCESS_NAME'\nnumprocs=2\nprocess_name=%(program_name)s_%(process_num)02d\n")
+    assert program["environment"]["SUPERVISOR_PROCESS_NAME"] == {"type": "Concatenate", "values": ["a_", {"type": "ProcessNumber", "width": 2, "offset": -1}]}
 
 
 def compose_of(area, lines, **more):
@@ -628,7 +645,9 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true"], {"tty": True, "output": {}}, []), (["oom_score_adj: -5"], {"oomScoreAdj": -5}, []),
     (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
-    (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+    (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, []), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, []),
+    (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, []), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
+    (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
 ])
 def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
     program = compose_of(area, lines, findings=findings)

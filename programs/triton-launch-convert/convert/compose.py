@@ -294,14 +294,15 @@ def compose_limits(reader, made, program):
     reader.report(resources, {"limits"}, {"reservations": ("nothing is set aside", 'use "cgroup": {"memoryMin": ...}')})
     reader.report(limits, {"cpus", "memory", "pids"}, {})
     for place, memory, cpus, pids in ((made, "mem_limit", "cpus", "pids_limit"), (limits, "memory", "cpus", "pids")):
-        if memory in place:
-            found["memoryMax"] = bytes_of(reader, place, memory)
+        if memory in place and (limit := bytes_of(reader, place, memory)):
+            found["memoryMax"] = limit
         if cpus in place:
             text = reader.text(place, cpus, place[cpus])
-            if not re.fullmatch(r"[0-9]{1,4}(\.[0-9]{1,6})?", text) or float(text) < 0.01:
+            if not re.fullmatch(r"([0-9]{1,4})?(\.[0-9]{1,6})?", text) or not text or 0 < float(text) < 0.01:
                 raise Failure(reader.place(place, cpus), f"{cpus}: {text[:100]!r} is not a number of processors")
-            found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
-        if pids in place and str(place[pids]) != "-1":
+            if float(text):  # 0 is no limit, for all of these
+                found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
+        if pids in place and str(place[pids]) not in ("-1", "0"):
             found["pidsMax"] = number(reader.place(place, pids), pids, place[pids], 1)
     if found:
         program["cgroup"] = found
@@ -376,11 +377,13 @@ def ulimit(reader, made, key):
 
 
 def bytes_of(reader, made, key):
+    """A size as compose has it, whose units all are powers of 1024: 512m, 1.5g, 1 GiB. 0 is no limit."""
     text = reader.text(made, key, made[key])
-    match = re.fullmatch(r"([0-9]{1,15})([bkmg]?)b?", text.lower())
-    if not match or int(match[1]) == 0:
+    match = re.fullmatch(r"([0-9]{1,15})(\.[0-9]{1,9})? ?([kmgtp]?)i?b?", text.lower())
+    size = round(float(match[1] + (match[2] or "")) * 1024 ** " kmgtp".index(match[3] or " ")) if match else 1 << 63
+    if size >= 1 << 63:
         raise Failure(reader.place(made, key), f"{key}: {text[:100]!r} is not a size")
-    return int(match[1]) if match[2] in ("", "b") else f"{match[1]}{match[2].upper()}i"
+    return size if match[2] or match[3] in ("", "p") or not size else f"{match[1]}{match[3].upper()}i"
 
 
 def compose_restart(reader, made, program, is_one_shot):

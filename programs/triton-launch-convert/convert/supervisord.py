@@ -1,5 +1,6 @@
 """supervisord.conf: an ini file with includes and %(...)s expansions."""
 
+import os
 import re
 import socket
 from pathlib import Path
@@ -211,8 +212,16 @@ def program_of(section):
     add_restart(section, program)
     add_stop(section, program)
     add_surroundings(section, program)
+    if any("SUPERVISOR_" in word for word in command):
+        program["environment"] = own_variables(section) | program.get("environment", {})
     add_output(section, program)
     return program
+
+
+def own_variables(section):
+    """What supervisord tells a program about itself."""
+    name = by_number(section, "process_name", section.text("process_name", section.values["program_name"]))
+    return {"SUPERVISOR_ENABLED": "1", "SUPERVISOR_PROCESS_NAME": name, "SUPERVISOR_GROUP_NAME": section.values["group_name"]}
 
 
 def replace_pidproxy(section, program):
@@ -270,7 +279,7 @@ def add_surroundings(section, program):
     if user := section.text("user"):
         program["user"] = number(section.where("user"), "user", user, 0, (1 << 32) - 2) if user.isdigit() else user
     if directory := section.text("directory"):
-        program["workingDirectory"] = absolute(directory, section.values["here"])
+        program["workingDirectory"] = absolute(at_home(section, "directory", directory), section.values["here"])
     if "umask" in section.keys:
         program["umask"] = mode(section.where("umask"), "umask", section.text("umask"))
     if "environment" in section.keys:
@@ -278,7 +287,7 @@ def add_surroundings(section, program):
 
 
 def add_output(section, program):
-    is_joined = section.flag("redirect_stderr", "false") or section.text("stderr_logfile") == section.text("stdout_logfile", "AUTO")
+    is_joined = section.flag("redirect_stderr", "false") or ("stderr_logfile" in section.keys and log_name(section, "stderr") == log_name(section, "stdout"))
     output = place_of(section, "stdout")
     error = None if is_joined and output != "null" else place_of(section, "stderr")
     program["output"] = output
@@ -293,21 +302,37 @@ def add_output(section, program):
         output["stderr"] = error | {"syslog": error["syslog"] | {"severity": "info"}} if "syslog" in error else error
 
 
+def log_name(section, stream):
+    """What a log file is called: NONE, AUTO, SYSLOG, or a path."""
+    key = f"{stream}_logfile"
+    text = section.text(key, "AUTO")
+    return {"OFF": "NONE"}.get(text.upper(), text.upper()) if text.upper() in ("NONE", "OFF", "AUTO", "SYSLOG") else at_home(section, key, text)
+
+
+def at_home(section, key, path):
+    """The path with the directory that a ~ at its beginning means."""
+    if not re.match(r"~[A-Za-z0-9._-]*(/|$)", path):
+        return path
+    made = os.path.expanduser(path)
+    section.conversion.find(section.where(key), key, f"~ is a home directory of this machine: {made[:100]}", "write it out where the other one has another")
+    return made
+
+
 def place_of(section, stream):
     """Where a stream goes, as the value of "output" or of its "stderr"."""
-    file = section.text(f"{stream}_logfile", "AUTO")
+    file = log_name(section, stream)
     if goes_to_syslog(section, stream):
         return {"syslog": {"facility": "user"}}
-    if file.upper() == "NONE":
+    if file == "NONE":
         return "null"
     if re.fullmatch(r"/dev/(stdout|stderr|fd/[12])|/proc/self/fd/[12]", file):
         return "inherit"
-    return {} if file.upper() == "AUTO" else log_file(section, stream, file)
+    return {} if file == "AUTO" else log_file(section, stream, file)
 
 
 def goes_to_syslog(section, stream):
     """A file comes first where both are wanted, which is told."""
-    file = section.text(f"{stream}_logfile", "AUTO").upper()
+    file = log_name(section, stream)
     if file == "SYSLOG":
         return True
     key = f"{stream}_syslog"
@@ -354,12 +379,12 @@ def report_rest(section):
              "killasgroup", "user", "directory", "umask", "environment", "redirect_stderr", "stdout_logfile", "priority",
              "stdout_logfile_maxbytes", "stdout_logfile_backups", "stdout_syslog", "stderr_syslog", "socket", "socket_owner", "socket_mode", "socket_backlog"} | IGNORED
     keys = section.keys
-    is_lost = section.text("stdout_logfile", "AUTO").upper() == "NONE" and not goes_to_syslog(section, "stdout") and not section.flag("redirect_stderr", "false")
+    is_lost = log_name(section, "stdout") == "NONE" and not goes_to_syslog(section, "stdout") and not section.flag("redirect_stderr", "false")
     for key in keys:
         text = section.text(key) or ""
         if key in known or (key.endswith("_enabled") and text.lower() == "false"):
             continue
-        if key.startswith("stderr_logfile") and not (is_lost and section.text("stderr_logfile", "AUTO").upper() not in ("NONE", "AUTO")):
+        if key.startswith("stderr_logfile") and not (is_lost and log_name(section, "stderr") not in ("NONE", "AUTO")):
             continue
         section.conversion.find(section.where(key), key, *WITHOUT_EQUIVALENT.get(key, ("supervisord has no such key", "leave it out")))
 

@@ -651,7 +651,7 @@ def add_restart(unit, program):
     delay = None
     if restart != "never" and "RestartSec" in unit.keys:
         delay = seconds(unit.last("RestartSec")[1], "RestartSec", unit.last("RestartSec")[0])
-        if delay:
+        if delay is not None:
             program["backoff"] = {"initial": duration(delay), "factor": 1, "max": duration(delay)}
     add_start_limit(unit, program, delay)
 
@@ -677,7 +677,7 @@ def add_start_limit(unit, program, delay):
         return
     span, count = seconds(where, "StartLimitIntervalSec", interval), number(place, "StartLimitBurst", burst)
     is_default = not {"StartLimitBurst", "StartLimitIntervalSec"} & set(unit.keys)
-    if span == 0 or count == 0 or (is_default and (not delay or delay * count >= span)):
+    if span == 0 or count == 0 or (is_default and (delay is None or delay * count >= span)):
         return
     if count > 1000:
         unit.find("StartLimitBurst", place, "a start limit has at most 1000 starts", "it is 1000 here")
@@ -714,6 +714,9 @@ def add_stop(unit, program, around):
             unit.find("ExecReload", place, "a program is not told to reload by a command", "run the command by hand")
 
 
+ENDING = {"TERM", "INT", "QUIT", "KILL", "SIGTERM", "SIGINT", "SIGQUIT", "SIGKILL", "15", "2", "3", "9"}  # signals that are for an end
+
+
 def kill_of(command):
     """The signal of `kill -X $MAINPID`."""
     match = re.fullmatch(r"(?:/usr)?(?:/bin/)?kill (?:-s )?-?([A-Z0-9]+) (?:\$MAINPID|\$\{MAINPID\}|\"\$\{MAINPID\}\")", command.script())
@@ -724,7 +727,8 @@ def hook(unit, key, around, program):
     made = commands(unit, key, around.known())
     if not made:
         return None
-    if len(made) == 1 and (signal := kill_of(made[0])):
+    # Another signal may end nothing (STOP), or KillSignal= is to follow it.
+    if len(made) == 1 and "stopSignal" not in program and (signal := kill_of(made[0])) in ENDING:
         program["stopSignal"] = signal_name(unit.place, key, signal)
         return None
     if not any(command.variables for command in made):

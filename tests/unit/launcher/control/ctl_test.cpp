@@ -96,6 +96,7 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"status", "-x"}, "unknown option -x"},
              {{"status", "-f"}, "--follow cannot be used with status"},
              {{"status", "--json=1"}, "--json takes no value"},
+             {{"top", "--json"}, "--json means nothing for top; status --json has its numbers"},
              {{"status", "--socket"}, "--socket needs a value (PATH)"},
              {{"logs", "-n"}, "-n needs a value (LINES)"},
              {{"logs", "-n", "x", "web"}, "-n: \"x\" is not a whole number from 0 to 10000"},
