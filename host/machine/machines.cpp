@@ -669,8 +669,15 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const before = parts_.units.status(uuid);
     auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
     Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
-    notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
-           (outcome == Outcome::undone ? " was undone" : " was finished"));
+    bool const is_undone = outcome == Outcome::undone;
+    notice("VM " + uuid.text() + ": an interrupted " + mark->operation + (is_undone ? " was undone" : " was finished"));
+    // The command that began it may have had no time for that, and at boot nobody sees the notice.
+    auto const kept = store_.add_event({.time = parts_.now(),
+                                        .uuid = uuid,
+                                        .command = mark->operation,
+                                        .outcome = is_undone ? "it was interrupted, and has been undone" : "ok",
+                                        .detail = is_undone ? "" : R"("it was interrupted, and finished later")"});
+    if (!kept) notice("the history misses this: " + kept.error().text());
     return before && !before->is_down() ? start_again(uuid) : Result<>();
 }
 
