@@ -774,6 +774,21 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load(uuid);
 }
 
+/// Lets an update that has no room for its metadata fail as a whole. It would stay to be finished, before anything
+/// else, also before what makes room. After a kill nobody knows any more what was before: such an update is finished.
+void Machines::take_back_before_quota(Operation& operation, Machine const& before) {
+    auto const quota = std::ranges::find(operation.steps, "quota", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(quota - operation.steps.begin());
+    for (Step& step : operation.steps) {
+        if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
+        if (step.name == "metadata")
+            step.undo = [this, before]() -> Result<> {
+                TRY(write_config_beyond_quota(before));
+                return set_quota(before, false);
+            };
+    }
+}
+
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     LockFile const lock_file(store_, uuid);
@@ -786,6 +801,7 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
     Operation operation = change(update.machine);
+    take_back_before_quota(operation, before);
     until_saved(operation, shared);
     TRY(perform_marked(uuid, operation));
     return update;
