@@ -669,8 +669,15 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const before = parts_.units.status(uuid);
     auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
     Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
-    notice("VM " + uuid.text() + ": an interrupted " + mark->operation +
-           (outcome == Outcome::undone ? " was undone" : " was finished"));
+    bool const is_undone = outcome == Outcome::undone;
+    notice("VM " + uuid.text() + ": an interrupted " + mark->operation + (is_undone ? " was undone" : " was finished"));
+    // The command that began it may have had no time for that, and at boot nobody sees the notice.
+    auto const kept = store_.add_event({.time = parts_.now(),
+                                        .uuid = uuid,
+                                        .command = mark->operation,
+                                        .outcome = is_undone ? "it was interrupted, and has been undone" : "ok",
+                                        .detail = is_undone ? "" : R"("it was interrupted, and finished later")"});
+    if (!kept) notice("the history misses this: " + kept.error().text());
     return before && !before->is_down() ? start_again(uuid) : Result<>();
 }
 
@@ -767,6 +774,21 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load(uuid);
 }
 
+/// Lets an update that has no room for its metadata fail as a whole. It would stay to be finished, before anything
+/// else, also before what makes room. After a kill nobody knows any more what was before: such an update is finished.
+void Machines::take_back_before_quota(Operation& operation, Machine const& before) {
+    auto const quota = std::ranges::find(operation.steps, "quota", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(quota - operation.steps.begin());
+    for (Step& step : operation.steps) {
+        if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
+        if (step.name == "metadata")
+            step.undo = [this, before]() -> Result<> {
+                TRY(write_config_beyond_quota(before));
+                return set_quota(before, false);
+            };
+    }
+}
+
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     LockFile const lock_file(store_, uuid);
@@ -779,6 +801,7 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
     Operation operation = change(update.machine);
+    take_back_before_quota(operation, before);
     until_saved(operation, shared);
     TRY(perform_marked(uuid, operation));
     return update;

@@ -161,6 +161,7 @@ private:
     Operation reprovisioning(Machine const& machine);
     Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot);
     void add_install_steps(Operation& operation, Machine const& machine);
+    void take_back_before_quota(Operation& operation, Machine const& before);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
     Result<NetworkPlan> plan_network(Machine const& machine);

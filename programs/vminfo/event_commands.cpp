@@ -8,6 +8,7 @@
 #include "host/info/client/event_selection.h"
 #include "host/info/client/find_machine.h"
 #include "host/info/client/http_answer.h"
+#include "host/machine/properties.h"
 #include "lib/base/digits.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
@@ -77,6 +78,8 @@ Outcome run_events(Options const& options) {
     TRY(expect_words(options, "events", 0, 1));
     if (!std::ranges::all_of(options.since, is_digit))
         return fail("--since " + json::quoted(options.since) + " is not the sequence number of an event");
+    for (std::string const& name : options.changed)
+        if (!machine::find_property(name)) return fail("Invalid field: " + json::quoted(name));
     auto filters = TRY(filters_of(options.filters, "filter"));
     EventSelection selection(std::move(filters), TRY(filters_of(options.until, "until")));
     info::Client const client = client_of(options);

@@ -68,6 +68,16 @@ Outcome run_status(Options const& options) {
     return {};
 }
 
+/// Machines with some of their properties only, which need not have the uuid among them.
+Result<json::Array> read_parts(std::string_view text) {
+    json::Node answer = TRY(info::read_answer(text));
+    auto* const machines = std::get_if<json::Array>(&answer.value);
+    auto const is_object = [](json::Node const& node) { return node.get<json::Object>() != nullptr; };
+    if (!machines || !std::ranges::all_of(*machines, is_object))
+        return fail(ErrorKind::corrupt, "read the answer of vminfod", "it is not a list of machines");
+    return std::move(*machines);
+}
+
 Outcome run_vms(Options const& options) {
     (void)TRY(filters_of(options.words, "filter"));  // our messages are better than the daemon's
     Target target("/vms");
@@ -80,7 +90,7 @@ Outcome run_vms(Options const& options) {
         target.add("fields", options.fields);
     }
     std::string const answer = TRY(client_of(options).get(target.text(), info::most_answer_bytes));
-    json::Array machines = TRY(info::read_machines(answer));
+    json::Array machines = TRY(options.fields.empty() ? info::read_machines(answer) : read_parts(answer));
     TRY(print(info::harmless_json(machine::pretty(json::Node{std::move(machines)}))));
     return {};
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 
+#include "host/machine/properties.h"
 #include "host/machine/uuid.h"
 #include "lib/json/text.h"
 
@@ -57,6 +58,8 @@ Result<> take(info::Reader::Options& options, Parameter const& parameter) {
         return each_name(parameter, options.types.size(), [&](auto name) { return add_type(options.types, name); });
     if (parameter.key == "field")
         return each_name(parameter, options.fields.size(), [&](auto name) -> Result<> {
+            if (!machine::find_property(name))
+                return fail("parameter \"field\": " + json::quoted(name) + " is not a property");
             options.fields.emplace_back(name);
             return {};
         });

@@ -86,6 +86,8 @@ def test_vms_and_status(tmp_path):
         NAMES: answer(json.dumps([WEB, DB])),
         "/vms": answer(json.dumps([WEB, DB])),
         "/vms?alias=~%5Ew%20%26&fields=uuid%2Cstate": answer("[]"),
+        "/vms?fields=alias": answer('[{"alias": "web0"}, {"alias": "\u009b"}, {}]'),
+        "/vms?fields=state": answer('["running"]'),
         f"/vms/{WEB['uuid']}": answer(json.dumps(WEB)),
         f"/vms/{WEB['uuid']}?fresh=true": answer(json.dumps({**WEB, "ram": 1})),
         "/status": answer(json.dumps({"pid": 1, "queue": {"now": [], "eventsListeners": {"a\x1b[2J": {"userAgent": "x\ny"}}}, "sources": [{"name": "files"}]})),
@@ -95,6 +97,8 @@ def test_vms_and_status(tmp_path):
         assert json.loads(says(tmp_path, "vms")[1]) == [WEB, DB]
         assert "\x1b" not in says(tmp_path, "vms")[1] and "\u009b" not in says(tmp_path, "vms")[1]
         assert says(tmp_path, "vms", "-o", "uuid,state", "alias=~^w &") == (0, "[]\n", "")
+        assert json.loads(says(tmp_path, "vms", "-o", "alias")[1]) == [{"alias": "web0"}, {"alias": "\u009b"}, {}]  # without uuids
+        assert says(tmp_path, "vms", "-o", "state") == (1, "", "cannot read the answer of vminfod: it is not a list of machines\n")
         assert json.loads(says(tmp_path, "vm", "web0")[1]) == WEB
         assert json.loads(says(tmp_path, "vm", "--fresh", WEB["uuid"])[1])["ram"] == 1
         assert says(tmp_path, "vm", "web") == (1, "", "VM web not found\n")
@@ -122,6 +126,7 @@ def test_events_for_people_and_for_programs(tmp_path):
         assert says(tmp_path, "events", "-r", "-f")[1].splitlines()[0] == "[2026-11-22T16:12:19.453Z] 0000 - ready: 2 VMs"
         assert json.loads(says(tmp_path, "events", "-r", "-j")[1].splitlines()[0])["vms"] == [WEB, DB]
         assert says(tmp_path, "events", "--since", "6", "--type", "modify", "--type", "delete", "--field", "state")[1] != ""
+        assert says(tmp_path, "events", "--field", "sate") == (2, "", 'Invalid field: "sate"\n')
 
 
 def test_until(tmp_path):

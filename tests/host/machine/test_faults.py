@@ -384,6 +384,27 @@ def test_a_disk_that_cannot_be_written(small):
     assert small.left_of(uuid) == []
 
 
+def test_an_update_without_room_changes_nothing(small):
+    """It must not stand in the way of what makes room, and not come true later."""
+    vmadm = Vmadm(small)
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(Small.IMAGE, uuid=uuid, ram=64, create_only=True, customer_metadata={"a": "b"}))
+    vmadm.ok("create-snapshot", uuid, "s")
+    pool = f"{small.root}/var/triton/pool"  # on a file system of its own, so that there is room for the mark
+    moved = small.run("sh", "-ec", f"mkdir {small.root}/new; mount -t tmpfs -o size=20m tmpfs {small.root}/new; cp -a {pool}/. {small.root}/new;"
+                      f"mount --move {small.root}/new {pool}; head -c 100m /dev/zero >{pool}/filler || truncate -s -32K {pool}/filler")
+    assert moved.returncode == 0, moved.stderr
+    large = {"alias": "large", "set_customer_metadata": {"c": "d"}, "set_tags": {"t": "x" * 100_000}}
+    code, text = vmadm.says("update", uuid, payload=json.dumps(large))
+    assert code == 1 and "No space left on device" in text and "taken back" not in text, text
+    assert small.run("ls", f"{small.root}/var/triton/vmadm/journal").stdout == ""
+    vmadm.ok("delete-snapshot", uuid, "s")
+    machine = json.loads(vmadm.ok("get", uuid))
+    assert (machine.get("alias"), machine["customer_metadata"], machine["tags"]) == (None, {"a": "b"}, {})
+    vmadm.ok("update", uuid, payload=json.dumps(large))
+    assert json.loads(vmadm.ok("get", "large"))["customer_metadata"] == {"a": "b", "c": "d"}
+
+
 def test_a_full_disk_leaves_no_half_a_line_in_the_history(small):
     vmadm = Vmadm(small)
     uuid = new_uuid()

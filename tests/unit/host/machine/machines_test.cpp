@@ -392,6 +392,26 @@ TEST_F(MachinesTest, ACreationThatWasKilledCanSimplyBeRepeated) {
     }
 }
 
+/// Who was killed has not told it, and what a boot finishes is otherwise told nobody.
+TEST_F(MachinesTest, TheHistoryHasWhatWasInterrupted) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    std::string const line = R"({"time":"1970-01-01T00:00:00.000Z","uuid":")" + uuid.text() + R"(","command":")";
+    ASSERT_TRUE(kill_at(4, [&made](Machines& machines) { return machines.create(made); }));
+    {
+        Host host(directory());
+        ASSERT_TRUE(host.machines->prepare());
+        EXPECT_THAT(*host.machines->store().history(uuid),
+                    ElementsAre(line + R"(create","outcome":"it was interrupted, and has been undone"})"));
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    }
+    ASSERT_TRUE(kill_at(4, [&](Machines& machines) { return machines.update(uuid, updating(R"({"alias":"a"})")); }));
+    Host host(directory());
+    ASSERT_TRUE(host.machines->prepare());
+    EXPECT_EQ(host.machines->store().history(uuid)->back(),
+              line + R"(update","outcome":"ok","detail":"it was interrupted, and finished later"})");
+}
+
 TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
     Uuid const source = creation().machine.uuid;
     {

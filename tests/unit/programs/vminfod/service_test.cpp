@@ -147,6 +147,7 @@ TEST_F(ServiceTest, SaysWhatIsWrong) {
     EXPECT_EQ(error("/events?since=x"), "400 parameter \"since\" is a number\n");
     EXPECT_EQ(error("/events?vm=web"), "400 \"web\" is not a UUID\n");
     EXPECT_EQ(error("/events?type=boom"), "400 parameter \"type\" is create, modify or delete\n");
+    EXPECT_EQ(error("/events?field=state,sate"), "400 parameter \"field\": \"sate\" is not a property\n");
     EXPECT_EQ(error("/status?full=maybe"), "400 parameter \"full\" is true or false\n");
     EXPECT_EQ(error("/history?vm=web"), "400 \"web\" is not a UUID\n");
     EXPECT_EQ(error("/vms/" + std::string(web) + "?fresh=true"), "403 fresh needs the Unix socket\n");
