@@ -42,7 +42,7 @@ CASES = [
      f"AREA/a.service:4: {HOME_IS_MISSING}\n"
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
      {"a": {"command": ["/usr/bin/a", "-v"], "environment": {"USER": "nobody", "LOGNAME": "nobody"}, "readiness": {"type": "notify"}, "startTimeout": "90s",
-            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s"},
+            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s", "always": True},
             "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
     ("d.service", "[Service]\nType=forking\nPIDFile=d.pid\nExecStart=/usr/sbin/d\nTimeoutStartSec=20\n", "",
      {"d": {"command": ["/usr/sbin/d"], "pidFile": "/run/d.pid", "restart": "never", "startTimeout": "20s", "stopScope": "tree",
@@ -60,7 +60,7 @@ CASES = [
      {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
              **THREE_RETRIES, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
-     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
+     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s", "always": True},
               "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
                "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
@@ -693,7 +693,7 @@ def test_variables_and_templates_of_process_compose_are_replaced(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     (["command: a", "availability: {restart: exit_on_failure}"],
      {"restart": "on-failure", "startLimit": {"count": 1, "interval": "31536000s", "action": "exit"}, "critical": None}, ["restart"]),
-    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}}, []),
+    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s", "always": True}}, []),
     (["command: a", "ready_log_line: 'up (1.5)'"], {"readiness": {"type": "log", "pattern": "up\\ \\(1\\.5\\)"}}, []),
     (["command: a", "is_tty: true"], {"tty": True}, []), (["command: a", "is_foreground: true"], {"autoStart": False}, ["is_foreground"]),
     (["command: a", "extends: b"], {}, ["extends"]),
