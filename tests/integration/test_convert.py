@@ -29,6 +29,7 @@ def check(text):
 HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
 SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
                'write the variables into "environment" where that matters')
+ONE_SECOND = {"initial": "1s", "factor": 1, "max": "1s"}
 THREE_RETRIES = {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}, "startLimit": {"count": 4, "interval": "13s"}}
 CASES = [
     ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
@@ -208,7 +209,7 @@ def test_s6_rc_services_with_a_bundle(area):
     done = convert(area)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["programs"] == {
-        "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
+        "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "backoff": ONE_SECOND, "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
         "setup": {"command": ["/srv/setup", "now"], "oneShot": True}}
     check(done.stdout)
 
@@ -243,11 +244,11 @@ def test_runit_services_as_packages_have_them(area):
         f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
         f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n")
     assert json.loads(done.stdout)["programs"] == {
-        "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
+        "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "backoff": ONE_SECOND, "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
               "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
               "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
-        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "output": {"to": "b-log", "stderr": "inherit"}},
-        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log"}}
+        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "backoff": ONE_SECOND, "output": {"to": "b-log", "stderr": "inherit"}},
+        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log", "backoff": ONE_SECOND}}
     check(done.stdout)
 
 
@@ -720,7 +721,7 @@ def test_services_have_the_names_of_their_links_and_may_be_programs(area):
     (area / "sv/web").symlink_to(area / "real")
     done = convert(area / "sv")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real"}}
+    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real", "backoff": ONE_SECOND}}
 
 
 def test_the_stderr_of_a_script_is_joined_where_it_says_so(area):
