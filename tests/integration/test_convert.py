@@ -1,7 +1,9 @@
 """triton-launch-convert: exact configurations, exact findings, bad and hostile input, and units that this machine has."""
 
+import grp
 import json
 import os
+import pwd
 import re
 import resource
 import subprocess
@@ -603,6 +605,14 @@ def test_an_included_section_adds_to_that_of_its_name(area):
 def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findings):
     program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
     assert {key: program.get(key) for key in expected} == expected
+
+
+def test_a_user_of_supervisord_by_number_has_its_groups(area):
+    member = next(((name, user.pw_uid) for group in grp.getgrall() for name in group.gr_mem for user in pwd.getpwall() if user.pw_name == name), None)
+    if member is None:
+        pytest.skip("no user of this machine has a further group")
+    program = program_of(area, f"[program:a]\ncommand=/a\nuser={member[1]}\n", findings=["user"])
+    assert program["supplementaryGroups"] == sorted(group.gr_name for group in grp.getgrall() if member[0] in group.gr_mem)
 
 
 def test_commands_that_name_what_supervisord_tells_them_get_it(area):
