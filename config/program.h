@@ -42,6 +42,7 @@ struct Backoff {
     std::optional<Milliseconds> max = {};
     std::optional<double> jitter = {};  ///< 0 to 1
     std::optional<Milliseconds> reset_after = {};
+    bool always = false;  ///< each restart waits
 
     bool operator==(Backoff const&) const = default;
 };

@@ -323,6 +323,10 @@ std::span<Field<Backoff> const> table(TableOf<Backoff>) {
         {.name = "resetAfter",
          .value = as<&Backoff::reset_after, json::DurationText>,
          .description = "Earlier failures are forgotten after a run this long."},
+        {.name = "always",
+         .value = as<&Backoff::always, json::Boolean>,
+         .description = "Whether each restart waits: the first one after failures, and one after a success, for "
+                        "`initial`. The default is false."},
     });
     return rows;
 }

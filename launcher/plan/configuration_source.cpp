@@ -817,6 +817,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.backoff.max_delay = std::max(policy.backoff.max_delay, policy.backoff.delay);
     policy.backoff.jitter = program.backoff.jitter.value_or(options_.defaults.backoff.jitter);
     if (program.backoff.reset_after) policy.backoff.reset_after = *program.backoff.reset_after;
+    policy.backoff.always_waits = program.backoff.always;
     if (program.start_limit) {
         policy.start_limit =
             StartLimit{program.start_limit->count, program.start_limit->interval, program.start_limit->exit_code};

@@ -21,13 +21,15 @@ double backoff(RestartPolicy const& policy, std::uint32_t steps) {
 
 RestartDecision decide_restart(RestartPolicy const& policy, std::uint32_t failures_before, Run run, double random) {
     std::uint32_t const before = run.length >= policy.reset_after ? 0 : failures_before;
-    if (run.is_clean && run.length >= policy.minimum_run) return {Duration::zero(), before};
+    bool const is_failure = !run.is_clean || run.length < policy.minimum_run;
+    std::uint32_t const failures =
+        is_failure && before < std::numeric_limits<std::uint32_t>::max() ? before + 1 : before;
+    if (!policy.always_waits && (!is_failure || failures == 1)) return {Duration::zero(), failures};
 
-    std::uint32_t const failures = before < std::numeric_limits<std::uint32_t>::max() ? before + 1 : before;
-    if (failures == 1) return {Duration::zero(), failures};
+    std::uint32_t const steps = is_failure ? failures - (policy.always_waits ? 1 : 2) : 0;
     double const spread = 1 + policy.jitter * (2 * random - 1);
     double const delay =
-        std::clamp(backoff(policy, failures - 2) * spread, 0.0, static_cast<double>(policy.max_delay.count()));
+        std::clamp(backoff(policy, steps) * spread, 0.0, static_cast<double>(policy.max_delay.count()));
     return {Duration(static_cast<Duration::rep>(delay)), failures};
 }
 

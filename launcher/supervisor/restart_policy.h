@@ -14,6 +14,7 @@ struct RestartPolicy {
     double jitter = 0.1;                              ///< 0 to 1: each delay is multiplied by 1 +- that
     Duration reset_after = std::chrono::seconds(60);  ///< a run this long forgets earlier failures
     Duration minimum_run = std::chrono::seconds(1);   ///< a clean exit after a run this long is not a failure
+    bool always_waits = false;  ///< the first start after failures waits, too, and so does one after a clean exit
 
     bool operator==(RestartPolicy const&) const = default;
 };
@@ -32,7 +33,8 @@ struct RestartDecision {
     bool operator==(RestartDecision const&) const = default;
 };
 
-/// `random` is uniform in [0, 1). The k-th failure in a row (from 1) waits 0, delay, delay*factor, delay*factor^2, ...
+/// `random` is uniform in [0, 1). The k-th failure in a row (from 1) waits 0, delay, delay*factor, delay*factor^2, ...;
+/// with `always_waits` it waits delay, delay*factor, ..., and a clean exit waits delay.
 RestartDecision decide_restart(RestartPolicy const& policy, std::uint32_t failures_before, Run run, double random);
 
 }  // namespace triton::launcher

@@ -34,6 +34,7 @@ constexpr void describe(A& a, RestartPolicy const*) {
     a("jitter", &RestartPolicy::jitter);
     a("reset_after", &RestartPolicy::reset_after);
     a("minimum_run", &RestartPolicy::minimum_run);
+    a("always_waits", &RestartPolicy::always_waits);
 }
 
 template <class A>

@@ -1,7 +1,9 @@
 """triton-launch-convert: exact configurations, exact findings, bad and hostile input, and units that this machine has."""
 
+import grp
 import json
 import os
+import pwd
 import re
 import resource
 import subprocess
@@ -29,6 +31,7 @@ def check(text):
 HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
 SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
                'write the variables into "environment" where that matters')
+ONE_SECOND = {"initial": "1s", "factor": 1, "max": "1s"}
 THREE_RETRIES = {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}, "startLimit": {"count": 4, "interval": "13s"}}
 CASES = [
     ("s.conf", "[program:web]\ncommand=/srv/web --in %(here)s -p 80%%\nautorestart=true\nstopsignal=QUIT\nstopwaitsecs=20\npriority=2\n"
@@ -42,7 +45,7 @@ CASES = [
      f"AREA/a.service:4: {HOME_IS_MISSING}\n"
      'AREA/a.service:7: PrivateTmp: its sandbox of mounts and filters has other keys; use "seccomp", "landlock", "capabilities", or what runs the container\n',
      {"a": {"command": ["/usr/bin/a", "-v"], "environment": {"USER": "nobody", "LOGNAME": "nobody"}, "readiness": {"type": "notify"}, "startTimeout": "90s",
-            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s"},
+            "restart": "always", "backoff": {"initial": "2s", "factor": 1, "max": "2s", "always": True},
             "stopScope": "tree", "stopTimeout": "90s", "user": "nobody"}}),
     ("d.service", "[Service]\nType=forking\nPIDFile=d.pid\nExecStart=/usr/sbin/d\nTimeoutStartSec=20\n", "",
      {"d": {"command": ["/usr/sbin/d"], "pidFile": "/run/d.pid", "restart": "never", "startTimeout": "20s", "stopScope": "tree",
@@ -60,7 +63,7 @@ CASES = [
      {"db": {"command": ["/usr/bin/mysqld_safe", "--user=db"], "stopScope": "tree", "restart": "always",
              **THREE_RETRIES, "output": {}}}),
     ("process-compose.yaml", "processes:\n  web:\n    command: serve $PORT\n    availability: {restart: always}\n", "",
-     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s"},
+     {"web": {"command": ["bash", "-c", "serve $PORT"], "output": {}, "restart": "always", "backoff": {"initial": "1s", "factor": 1, "max": "1s", "always": True},
               "stopScope": "tree"}}),
     ("s.conf", "[program:web]\ncommand=/srv/web\nautorestart=true\nstartsecs=0\nstartretries=0\nstdout_logfile=/log/out\nstderr_logfile=/log/err\n"
                "stderr_logfile_maxbytes=1MB\nstderr_logfile_backups=2\n", "",
@@ -208,7 +211,7 @@ def test_s6_rc_services_with_a_bundle(area):
     done = convert(area)
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["programs"] == {
-        "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
+        "db": {"command": [f"{area}/db/run"], "workingDirectory": f"{area}/db", "backoff": ONE_SECOND, "readiness": {"type": "fd", "fd": 3}, "requires": ["setup"]},
         "setup": {"command": ["/srv/setup", "now"], "oneShot": True}}
     check(done.stdout)
 
@@ -243,11 +246,11 @@ def test_runit_services_as_packages_have_them(area):
         f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
         f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n")
     assert json.loads(done.stdout)["programs"] == {
-        "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
+        "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "backoff": ONE_SECOND, "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
               "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
               "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
-        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "output": {"to": "b-log", "stderr": "inherit"}},
-        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log"}}
+        "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "backoff": ONE_SECOND, "output": {"to": "b-log", "stderr": "inherit"}},
+        "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log", "backoff": ONE_SECOND}}
     check(done.stdout)
 
 
@@ -604,6 +607,14 @@ def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findi
     assert {key: program.get(key) for key in expected} == expected
 
 
+def test_a_user_of_supervisord_by_number_has_its_groups(area):
+    member = next(((name, user.pw_uid) for group in grp.getgrall() for name in group.gr_mem for user in pwd.getpwall() if user.pw_name == name), None)
+    if member is None:
+        pytest.skip("no user of this machine has a further group")
+    program = program_of(area, f"[program:a]\ncommand=/a\nuser={member[1]}\n", findings=["user"])
+    assert program["supplementaryGroups"] == sorted(group.gr_name for group in grp.getgrall() if member[0] in group.gr_mem)
+
+
 def test_commands_that_name_what_supervisord_tells_them_get_it(area):
     program = program_of(area, "[program:a]\ncommand=sh -c 'a $SUPERVISOR_PROCESS_NAME'\nenvironment=A=1,SUPERVISOR_ENABLED=0\n[group:g]\nprograms=a\n")
     assert program["environment"] == {"SUPERVISOR_ENABLED": "0", "SUPERVISOR_PROCESS_NAME": "a", "SUPERVISOR_GROUP_NAME": "g", "A": "1"}
@@ -693,7 +704,7 @@ def test_variables_and_templates_of_process_compose_are_replaced(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     (["command: a", "availability: {restart: exit_on_failure}"],
      {"restart": "on-failure", "startLimit": {"count": 1, "interval": "31536000s", "action": "exit"}, "critical": None}, ["restart"]),
-    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}}, []),
+    (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s", "always": True}}, []),
     (["command: a", "ready_log_line: 'up (1.5)'"], {"readiness": {"type": "log", "pattern": "up\\ \\(1\\.5\\)"}}, []),
     (["command: a", "is_tty: true"], {"tty": True}, []), (["command: a", "is_foreground: true"], {"autoStart": False}, ["is_foreground"]),
     (["command: a", "extends: b"], {}, ["extends"]),
@@ -720,7 +731,7 @@ def test_services_have_the_names_of_their_links_and_may_be_programs(area):
     (area / "sv/web").symlink_to(area / "real")
     done = convert(area / "sv")
     assert (done.returncode, done.stderr) == (0, "")
-    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real"}}
+    assert json.loads(done.stdout)["programs"] == {"web": {"command": [f"{area}/real/run"], "workingDirectory": f"{area}/real", "backoff": ONE_SECOND}}
 
 
 def test_the_stderr_of_a_script_is_joined_where_it_says_so(area):

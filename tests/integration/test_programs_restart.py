@@ -66,6 +66,15 @@ def test_backoff_of_a_program(place):
     assert launcher.stop() == Exit(code=0)
 
 
+@pytest.mark.parametrize("step, delays", [("exit:1", [0.04, 0.08, 0.1, 0.1]), ("exit:0", [0.04, 0.04, 0.04])])
+def test_each_restart_waits_where_that_is_asked(place, step, delays):
+    launcher = run(place, {
+        "job": probe(step, backoff={"initial": "40ms", "factor": 2, "max": "100ms", "jitter": 0, "always": True}),
+    }, "--restart-minimum-run", "0")
+    assert [launcher.wait_for_event("process-exited")["restart_in_seconds"] for _ in delays] == delays
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_backoff_is_forgotten_after_a_long_run(place):
     launcher = run(place, {
         "job": probe("trap", "say:up", f"until:{USR1}", "exit:1",

@@ -34,7 +34,8 @@ RestartPolicy random_backoff(Random& random) {
             .factor = random.pick(factors),
             .jitter = random.pick(jitters),
             .reset_after = random.pick(resets),
-            .minimum_run = random.pick(minimum_runs)};
+            .minimum_run = random.pick(minimum_runs),
+            .always_waits = random.one_in(4)};
 }
 
 void add_stop(ProgramPolicy& policy, Random& random) {

@@ -491,12 +491,12 @@ Invariants::Bounds Invariants::delay_bounds(At at, Run run, bool is_clone_failur
     RestartPolicy const& policy = at.policy().backoff;
     Duration const least = is_clone_failure ? shortest_retry : Duration::zero();
     std::uint32_t failures = run.length >= policy.reset_after ? 0 : at.record.failures;
-    if (run.is_clean && run.length >= policy.minimum_run) return {least, least, failures, false};
-    ++failures;
-    if (failures == 1) return {least, least, failures, false};
+    bool const is_success = run.is_clean && run.length >= policy.minimum_run;
+    if (!is_success) ++failures;
+    if (!policy.always_waits && (is_success || failures == 1)) return {least, least, failures, false};
+    double const power = is_success ? 0 : failures - (policy.always_waits ? 1.0 : 2.0);
     auto const maximum = static_cast<double>(policy.max_delay.count());
-    double const plain =
-        std::min(maximum, static_cast<double>(policy.delay.count()) * std::pow(policy.factor, failures - 2));
+    double const plain = std::min(maximum, static_cast<double>(policy.delay.count()) * std::pow(policy.factor, power));
     double const rounding = 1 + plain * 1e-9;
     Duration const low(static_cast<Duration::rep>(std::max(0.0, plain * (1 - policy.jitter) - rounding)));
     Duration const high(static_cast<Duration::rep>(std::min(maximum, plain * (1 + policy.jitter) + rounding)));

@@ -313,6 +313,7 @@ std::string text(launcher::ProgramPolicy const& policy) {
     say("jitter", policy.backoff.jitter, plain.backoff.jitter);
     say("reset_after", policy.backoff.reset_after, plain.backoff.reset_after);
     say("minimum_run", policy.backoff.minimum_run, plain.backoff.minimum_run);
+    say("always_waits", policy.backoff.always_waits, plain.backoff.always_waits);
     say("start_limit", policy.start_limit, plain.start_limit);
     say("critical", policy.critical, plain.critical);
     say("is_main", policy.is_main, plain.is_main);

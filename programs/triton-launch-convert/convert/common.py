@@ -293,6 +293,12 @@ def duration(seconds):
     return f"{milliseconds}ms" if milliseconds % 1000 else f"{milliseconds // 1000}s"
 
 
+def pauses(seconds):
+    """A "backoff" that lets each restart wait this long, whatever came before it."""
+    span = duration(seconds)
+    return {"initial": span, "factor": 1, "max": span} | ({"always": True} if seconds else {})
+
+
 def signal_name(place, key, text):
     """A signal, with or without SIG."""
     name = str(text).strip().upper().removeprefix("SIG")

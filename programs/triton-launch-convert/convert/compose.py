@@ -5,7 +5,7 @@ import re
 from collections import ChainMap
 from urllib.parse import quote
 
-from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, pauses, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -609,8 +609,7 @@ def availability(reader, made, program, is_one_shot):
         reader.conversion.find(reader.place(rules, "restart"), "restart", "the exit code of the container is 1, whatever that of the process", 'give another as "exitCode" of "startLimit"')
         return
     if restart != "never":
-        span = duration(max(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules.get("backoff_seconds") or 1), 1))
-        program["backoff"] = {"initial": span, "factor": 1, "max": span}
+        program["backoff"] = pauses(max(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules.get("backoff_seconds") or 1), 1))
     if restart != "never" and rules.get("max_restarts"):
         program["startLimit"] = {"count": min(number(reader.place(rules, "max_restarts"), "max_restarts", rules["max_restarts"], 1) + 1, 1000), "interval": "1h"}
 

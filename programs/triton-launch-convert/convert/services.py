@@ -68,7 +68,8 @@ def up_of(conversion, path):
 
 def service(conversion, path, is_s6):
     """The program of a directory with a run script."""
-    program = {"command": run_of(conversion, path / "run"), "workingDirectory": str(path.resolve())}
+    # Both start a service at most once a second, for ever.
+    program = {"command": run_of(conversion, path / "run"), "workingDirectory": str(path.resolve()), "backoff": {"initial": "1s", "factor": 1, "max": "1s"}}
     add_common(conversion, path, program)
     if (path / "finish").exists():
         # Of an end by a signal s6 says 256 and runit -1.

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, matches, mode, number, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, matches, mode, number, pauses, program_name, shell_command,
                      signal_name, waiting_for, SIGNALS, YEAR)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
@@ -652,7 +652,7 @@ def add_restart(unit, program):
     if restart != "never" and "RestartSec" in unit.keys:
         delay = seconds(unit.last("RestartSec")[1], "RestartSec", unit.last("RestartSec")[0])
         if delay is not None:
-            program["backoff"] = {"initial": duration(delay), "factor": 1, "max": duration(delay)}
+            program["backoff"] = pauses(delay)
     add_start_limit(unit, program, delay)
 
 

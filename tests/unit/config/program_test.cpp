@@ -446,7 +446,7 @@ TEST(ParsePrograms, ReadsEverything) {
         "environmentFrom": ["PATH", "HOME"], "workingDirectory": "/srv", "rootDirectory": "/jail",
         "user": "www", "group": 33, "supplementaryGroups": ["adm", 7], "umask": "0027",
         "restart": "on-failure", "critical": true,
-        "backoff": {"initial": "500ms", "factor": 1.5, "max": "1m", "jitter": 0, "resetAfter": "2m"},
+        "backoff": {"initial": "500ms", "factor": 1.5, "max": "1m", "jitter": 0, "resetAfter": "2m", "always": true},
         "startLimit": {"count": 5, "interval": "1m", "action": "exit", "exitCode": 7},
         "stopSignal": "SIGQUIT", "stopTimeout": "0s", "stopScope": "tree", "drainDelay": "5s",
         "preStop": {"command": ["/bin/drain", "-x"], "timeout": "3s"},
@@ -485,7 +485,7 @@ TEST(ParsePrograms, ReadsEverything) {
     expected.umask = 027;
     expected.restart = RestartWhen::on_failure;
     expected.critical = true;
-    expected.backoff = {500ms, 1.5, 1min, 0.0, 2min};
+    expected.backoff = {500ms, 1.5, 1min, 0.0, 2min, true};
     expected.start_limit = {5, 1min, 7};
     expected.stop_signal = SIGQUIT;
     expected.stop_timeout = 0s;

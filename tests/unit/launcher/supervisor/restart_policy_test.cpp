@@ -63,6 +63,24 @@ TEST(RestartPolicy, FactorOneIsAConstantDelay) {
         EXPECT_EQ(decide_restart(constant, before, crash, middle).delay, 1s);
 }
 
+TEST(RestartPolicy, EachRestartWaitsWhereThatIsAsked) {
+    RestartPolicy patient = standard;
+    patient.always_waits = true;
+    for (Case const& row : {
+             Case{"the first failure", 0, crash, {1s, 1}},
+             Case{"the second", 1, crash, {2s, 2}},
+             Case{"the first one after the reset", 3, {60s, false}, {1s, 1}},
+             Case{"no power overflows", 4294967295U, crash, {60s, 4294967295U}},
+             Case{"a success", 0, {1s, true}, {1s, 0}},
+             Case{"a success between failures", 3, {1s, true}, {1s, 3}},
+             Case{"one that is too short is a failure", 1, {0s, true}, {2s, 2}},
+         }) {
+        RestartDecision const decision = decide_restart(patient, row.failures_before, row.run, middle);
+        EXPECT_EQ(decision, row.expected) << row.name << ": " << decision.delay.count();
+    }
+    EXPECT_EQ(decide_restart(patient, 0, {1s, true}, 0).delay, 900ms);
+}
+
 TEST(RestartPolicy, MaximumBelowTheDelayWins) {
     RestartPolicy short_maximum = standard;
     short_maximum.max_delay = 100ms;
