@@ -304,7 +304,8 @@ Result<CtlOptions> parse_ctl(int argc, char const* const* argv, std::string sock
         return fail("--force and --with-dependents: leave them running, or stop them?");
     TRY(take_words(*row, std::span(words.plain).subspan(1), options));
     if (row->name == "attach" && options.is_json) return fail("--json means nothing for attach");
-    if (row->name == "top" && options.is_json) return fail("--json means nothing for top; status --json has its numbers");
+    if (row->name == "top" && options.is_json)
+        return fail("--json means nothing for top; status --json has its numbers");
     if (row->name == "describe" && options.targets.front().process)
         return fail("describe takes a program, not one of its processes");
     return options;
