@@ -264,7 +264,8 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
     if (begun) begun();
     for (auto const& [ended, result] : end.ended)
         if (ended == end.job) end.result = result;
-    if (!TRY(wait_until(deadline, [&end] { return !end.result.empty(); })))
+    bool const is_over = TRY(wait_until(deadline, [&end] { return !end.result.empty(); }));
+    if (!is_over || end.result == "timeout")  // the unit goes on
         return fail(ErrorKind::timeout, what, "it takes longer than " + std::to_string(limit.count() / 1000) + " s");
     if (end.result == "done") return {};
     if (end.result == "canceled")

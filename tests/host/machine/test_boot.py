@@ -68,6 +68,29 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
     assert running_machines(host) == {auto, deb}
 
 
+def test_the_host_is_up_though_a_machine_never_gets_ready(host, vmadm, tiny):
+    """It held up machines.target, the default target and the end of the boot for ever."""
+    uuid = new_uuid()
+    launch = sleeping()
+    launch["programs"]["main"]["readiness"] = {"type": "fd", "fd": 3}  # which it never says
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, ram=64, autoboot=False, launch=launch))
+    vmadm.ok("update", uuid, "autoboot=true")
+    unit = UNIT.format(uuid)
+    assert shown(host, unit, "JobRunningTimeoutUSec") == {"JobRunningTimeoutUSec": "5min"}
+    drop_in = f"/etc/systemd/system/{unit}.d"
+    host.run("sh", "-ec", f"mkdir -p {drop_in}; printf '[Unit]\nJobRunningTimeoutSec=2\n' >{drop_in}/60-short.conf", check=True)
+    host.power_off()
+    host.power_on()
+    assert state_of_boot(host) in ("running", "degraded")
+    assert shown(host, unit, "ActiveState") == {"ActiveState": "activating"}
+    assert shown(host, "multi-user.target", "ActiveState") == {"ActiveState": "active"}
+    vmadm.ok("stop", uuid)
+    code, text = vmadm.says("start", uuid)
+    assert (code, "takes longer" in text) == (1, True), text
+    assert shown(host, unit, "ActiveState") == {"ActiveState": "activating"}
+    vmadm.ok("delete", uuid)
+
+
 def test_a_machine_of_somebody_else_needs_nothing_of_ours(host):
     name = str(uuids.uuid4())
     host.run("sh", "-ec", f"""mkdir -p /var/lib/machines/{name}/usr /run/systemd/nspawn
