@@ -29,7 +29,7 @@ import signal
 import socket
 import sys
 
-ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT}
+ENDING = {signal.SIGTERM, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR2}
 SEEN = ENDING | {signal.SIGHUP, signal.SIGUSR1}
 signal.pthread_sigmask(signal.SIG_BLOCK, SEEN)
 name, steps = sys.argv[1], sys.argv[2:]
@@ -388,11 +388,11 @@ def test_a_systemd_notify_service_with_one_that_is_bound_to_it(as_pid1):
 def test_a_stop_command_of_systemd_that_ends_nothing_is_followed_by_the_signal(as_pid1):
     converted = Converted(as_pid1, {
         "a.service": "[Service]\nExecStart=AREA/bin/tell a\nExecStop=/bin/kill -s STOP $MAINPID\n",
-        "b.service": "[Service]\nExecStart=AREA/bin/tell b\nExecStop=/bin/kill -USR1 $MAINPID\nKillSignal=SIGINT\n",
+        "b.service": "[Service]\nExecStart=AREA/bin/tell b\nExecStop=/bin/kill -USR1 $MAINPID\nKillSignal=SIGUSR2\n",  # of two that wait, the lower comes first
     }, "a.service", "b.service")
     converted.up("a"), converted.up("b")
     assert converted.launcher.stop() == Exit(0)
-    assert sorted(converted.told()) == ["a", "a SIGTERM", "b", "b SIGINT", "b SIGUSR1"]
+    assert sorted(converted.told()) == ["a", "a SIGTERM", "b", "b SIGUSR1", "b SIGUSR2"]
 
 
 def test_an_instance_of_a_systemd_template_as_another_user(as_pid1, needs_root):
