@@ -27,7 +27,7 @@ def test_content(pod):
     found = pod.wait_reported(text)
     assert environment_of(found) == {"FDB_ZONE_ID": 'ä "b" \\ \t', "FDB_POD_IP": "fd00::7",
                                      "BINARY_DIR": str(pod.programs)}
-    assert pod.status()["reporter"]["state"] == "ok"
+    eventually(lambda: pod.status()["reporter"]["state"] == "ok", "the launcher is told that the API server has agreed")
 
 
 def test_variables_of_the_additional_file(pod):
