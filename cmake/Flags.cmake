@@ -32,6 +32,8 @@ if(TRITON_FUZZ)
   add_compile_options(-fno-sanitize=null,alignment,object-size,pointer-overflow,vptr)
 endif()
 if(CMAKE_BUILD_TYPE STREQUAL "Release")
+  # -O3 makes PID 1 190 kB larger, and the load of 1,000 programs 1 % slower.
+  string(REPLACE "-O3" "-O2" CMAKE_CXX_FLAGS_RELEASE "${CMAKE_CXX_FLAGS_RELEASE}")
   include(CheckIPOSupported)
   check_ipo_supported(LANGUAGES CXX)
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
