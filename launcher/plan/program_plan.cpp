@@ -34,6 +34,25 @@ bool HelperPlans::needs_agent() const {
     return std::ranges::any_of(plans_, [](auto const& entry) { return entry.second.network != nullptr; });
 }
 
+std::vector<std::string> paths_to_open(ProgramPlan const& plan) {
+    std::vector<std::string> paths = plan.watched_files;
+    auto const add_numbered = [&](process::CommandTemplate const& names) {
+        paths.push_back(names.arguments(ProcessNumber{1}).front());
+    };
+    auto const add_output = [&](config::Output const& output) {
+        if (output.file) paths.push_back(*output.file);
+        if (output.is_numbered()) add_numbered(config::numbered_path(*output.file_argument));
+    };
+    add_output(plan.settings.output);
+    std::ranges::for_each(plan.settings.output.error, add_output);
+    if (!plan.needs.input_file.empty()) paths.push_back(plan.needs.input_file);
+    if (plan.needs.input_files) add_numbered(*plan.needs.input_files);
+    if (plan.pid_file) add_numbered(*plan.pid_file);
+    for (SocketRequest const& socket : plan.sockets)
+        if (!socket.address.path.empty()) paths.push_back(socket.address.path);
+    return paths;
+}
+
 void decide_needs(ProgramPlan& plan) {
     bool const is_named = !plan.settings.name.empty();
     config::Output const& output = plan.settings.output;

@@ -122,6 +122,9 @@ struct ProgramPlan {
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[which]; }
 };
 
+/// The files that PID 1 itself opens for a program: of numbered ones the first.
+std::vector<std::string> paths_to_open(ProgramPlan const& plan);
+
 /// Sets `needs`, after all else is set.
 void decide_needs(ProgramPlan& plan);
 

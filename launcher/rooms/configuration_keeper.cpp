@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <new>
 
+#include <unistd.h>
+
 #include "launcher/plan/document.h"
 #include "lib/base/duration.h"
 
@@ -14,6 +16,7 @@ namespace {
 
 constexpr Duration time_for_labels = std::chrono::seconds(15);
 constexpr Duration time_to_reap = milliseconds(50);              // a killed helper, before another one starts
+constexpr Duration time_to_answer = std::chrono::seconds(10);    // a file system that hangs, before another try
 constexpr Duration time_to_try_again = std::chrono::seconds(1);  // a helper that could not be started
 
 /// Loads a configuration if PID 1 has the time for it; nullopt: a load of that kind would take too long.
@@ -41,8 +44,10 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
       events_(events),
       line_(line),
       ledger_(line),
+      scout_(children),
       judge_(source, environment, children),
-      watch_(loop, log, [this] { look_again(); }),
+      watch_(
+          loop, log, [this] { look_again(); }, [this] { scout_ahead(); }),
       began_(steady_clock::now()) {}
 
 Result<std::vector<config::Layer>> ConfigurationKeeper::read() {
@@ -244,18 +249,74 @@ Result<> ConfigurationKeeper::watch_files() {
     return watch_.watch(paths);
 }
 
-/// Watches first and reads afterwards, so that no change in between is missed.
 void ConfigurationKeeper::look_again() {
     watch_.begin_look();
+    is_put_off_ = false;
+    bool const is_way_clear = std::exchange(is_way_clear_, false);
     if (supervisor_.phase() != SupervisorPhase::running) return;
     if (waits_for_pod()) {
         line_.answer_reload(outcome());
         return watch_.read_at(began_ + options_.wait_for_pod);
     }
-    if (is_judging()) {
+    if (std::exchange(is_ahead_, false)) return;  // it follows from scouted()
+    if (has_helper()) {
         looks_afterwards_ = true;
         return;
     }
+    if (is_way_clear || first_texts_) return look();  // somebody has just been there
+    scout_.begin([this] { rehearse(); });
+}
+
+/// While no look is due yet, since more changes may come.
+void ConfigurationKeeper::scout_ahead() {
+    if (has_helper() || first_texts_ || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
+    is_ahead_ = true;
+    scout_.begin([this] { rehearse(); });
+}
+
+/// Asks for the files that a look and what follows from it ask for. Nothing of it stays: it is done in a copy.
+void ConfigurationKeeper::rehearse() const {
+    auto document = options_.built_in.configuration.empty() ? read_document(options_.configuration_path).layers
+                                                            : one_layer(options_.built_in.configuration);
+    auto const loaded =
+        load_if_quick(LoadKind::small, read_source(std::move(document), source_), source_, environment_);
+    if (!loaded || !*loaded) return;
+    for (auto const& program : (*loaded)->programs) {
+        for (std::string const& path : paths_to_open(*program))
+            (void)::access(path.c_str(), F_OK);
+    }
+}
+
+void ConfigurationKeeper::scouted(Children::Outcome const& outcome) {
+    DocumentScout::Way const way = scout_.ended(outcome);
+    if (std::exchange(is_ahead_, false) && way != DocumentScout::Way::hangs) {
+        is_way_clear_ = way == DocumentScout::Way::clear;
+        return;
+    }
+    bool const is_running = supervisor_.phase() == SupervisorPhase::running;
+    if (way == DocumentScout::Way::unknown || !is_running) return answer_unlooked();
+    if (way == DocumentScout::Way::clear) return look();
+    if (way == DocumentScout::Way::taken) return put_off(time_to_reap);
+    reject({.errors = {"looking at it takes longer than " + format_duration(DocumentScout::time_to_look) +
+                       ": a file system does not answer"}});
+    looks_afterwards_ = false;
+    watch_.read_at(steady_clock::now() + time_to_answer);
+    close_look();
+}
+
+void ConfigurationKeeper::put_off(Duration pause) {
+    is_put_off_ = true;
+    watch_.read_at(steady_clock::now() + pause);
+}
+
+void ConfigurationKeeper::answer_unlooked() const {
+    bool const is_running = supervisor_.phase() == SupervisorPhase::running;
+    line_.answer_reload(
+        fail(ErrorKind::refused, is_running ? "an upgrade came in between" : "the launcher is stopping"));
+}
+
+/// Watches first and reads afterwards, so that no change in between is missed.
+void ConfigurationKeeper::look() {
     tell_that_the_pod_is_unknown();
     watched_binaries_ = missing_binaries_;
     watched_includes_ = included_;
@@ -274,11 +335,14 @@ void ConfigurationKeeper::end_look() {
         watch_.end_look(watch_files());
         if (!begin_load()) return;
     }
+    close_look();
+}
+
+void ConfigurationKeeper::close_look() {
     if (has_waited_in_vain() && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
     programs_.settle_soon();
     if (std::exchange(looks_afterwards_, false)) {
-        Duration const pause = std::exchange(could_not_judge_, false) ? time_to_try_again : time_to_reap;
-        return watch_.read_at(steady_clock::now() + pause);
+        return put_off(std::exchange(could_not_judge_, false) ? time_to_try_again : time_to_reap);
     }
     line_.answer_reload(outcome());
 }
@@ -306,10 +370,7 @@ void ConfigurationKeeper::judged(Children::Outcome const& outcome) {
         could_not_judge_ = true;
         return;
     }
-    bool const is_running = supervisor_.phase() == SupervisorPhase::running;
-    if (!judged || !is_running)
-        return line_.answer_reload(
-            fail(ErrorKind::refused, is_running ? "an upgrade came in between" : "the launcher is stopping"));
+    if (!judged || supervisor_.phase() != SupervisorPhase::running) return answer_unlooked();
     // It was judged with other labels of the node: nobody knows what a load costs with these.
     if (judged->variables != source_.variables)
         looks_afterwards_ = true;
@@ -328,18 +389,24 @@ void ConfigurationKeeper::follow(DocumentJudge::Judged& judged) {
     }
 }
 
-void ConfigurationKeeper::stop_judging() {
-    if (!is_judging()) return;
+void ConfigurationKeeper::stop_looking() {
+    if (!is_looking()) return;
     looks_afterwards_ = true;
-    judge_.cancel();
+    end_helpers();
 }
 
-void ConfigurationKeeper::go_on_judging() {
-    if (std::exchange(looks_afterwards_, false)) watch_.read_at(steady_clock::now() + time_to_reap);
+void ConfigurationKeeper::end_helpers() {
+    scout_.cancel();
+    judge_.cancel();
+    if (std::exchange(is_put_off_, false)) answer_unlooked();
+}
+
+void ConfigurationKeeper::go_on_looking() {
+    if (std::exchange(looks_afterwards_, false)) put_off(time_to_reap);
 }
 
 void ConfigurationKeeper::forget_files() {
-    judge_.cancel();
+    end_helpers();
     watch_.forget();
 }
 

@@ -10,6 +10,7 @@
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/configuration_ledger.h"
 #include "launcher/rooms/document_judge.h"
+#include "launcher/rooms/document_scout.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/reload_watch.h"
 #include "launcher/rooms/rooms.h"
@@ -43,22 +44,25 @@ public:
 
     // Later.
 
-    /// Reads and watches the files anew. What came of it is in the ledger, at once or when is_judging() ends.
+    /// Reads and watches the files anew. What came of it is in the ledger, at once or when is_looking() ends.
     void look_again();
     /// The same for somebody who asks for it, and is told even when nothing has changed since the start.
     void reload() {
         first_texts_.reset();
         look_again();
     }
-    /// Whether a helper process judges the configuration. Afterwards ControlLine::answer_reload() is called.
-    [[nodiscard]] bool is_judging() const { return judge_.is_busy(); }
+    /// Whether a helper process looks at the configuration, or will in a moment. Afterwards
+    /// ControlLine::answer_reload() is called.
+    [[nodiscard]] bool is_looking() const { return (has_helper() && !is_ahead_) || is_put_off_; }
+    /// The child of scout_key has ended.
+    void scouted(Children::Outcome const& outcome);
     /// The child of judge_key has ended.
     void judged(Children::Outcome const& outcome);
     /// The outcome of the latest look. Errors: it was rejected, with the reasons as details.
     [[nodiscard]] Result<> outcome() const;
-    void stop_judging();
-    /// Looks again, if stop_judging() has stopped something.
-    void go_on_judging();
+    void stop_looking();
+    /// Looks again, if stop_looking() has stopped something.
+    void go_on_looking();
     /// The same, when no more changes come for a moment.
     void ask_for_reload() { watch_.ask(); }
     /// The same programs, as something else has become of them than their configuration says. Errors: one line.
@@ -82,9 +86,17 @@ public:
 private:
     Result<std::vector<config::Layer>> read();
     Result<> activate(Accepted loaded);
+    [[nodiscard]] bool has_helper() const { return scout_.is_busy() || judge_.is_busy(); }
+    void put_off(Duration pause);
+    void scout_ahead();
+    void rehearse() const;
+    void look();
     bool begin_load();
     void take(std::expected<Accepted, Rejected> loaded);
     void end_look();
+    void close_look();
+    void answer_unlooked() const;
+    void end_helpers();
     void follow(DocumentJudge::Judged& judged);
     void tell_active() const;
     void tell_oddities() const;
@@ -106,6 +118,7 @@ private:
     EventSink& events_;
     ControlLine const& line_;
     ConfigurationLedger ledger_;
+    DocumentScout scout_;
     DocumentJudge judge_;
     ReloadWatch watch_;
     std::vector<std::string> missing_binaries_;
@@ -120,8 +133,11 @@ private:
     bool has_news_ = false;
     bool is_first_deferred_ = false;  // the first look has left it to a later one
     bool is_second_load_ = false;     // of one look
-    bool looks_afterwards_ = false;   // asked for while a helper judges
+    bool looks_afterwards_ = false;   // asked for while a helper looks
     bool could_not_judge_ = false;    // no helper could be started
+    bool is_put_off_ = false;         // the next look follows by itself
+    bool is_ahead_ = false;           // of the look that it is for: the copy that goes first
+    bool is_way_clear_ = false;       // as it has found out, for the next look
 };
 
 }  // namespace triton::launcher

@@ -462,7 +462,7 @@ Result<> ControlPort::signal(ProcessSelection const& which, int signo) {
 Result<Reloaded> ControlPort::reload() {
     if (is_stopping()) return fail(ErrorKind::refused, "the launcher is stopping");
     rooms_.keeper.reload();
-    if (rooms_.keeper.is_judging()) return Reloaded::later;
+    if (rooms_.keeper.is_looking()) return Reloaded::later;
     TRY(rooms_.keeper.outcome());
     return Reloaded::now;
 }

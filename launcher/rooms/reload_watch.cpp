@@ -19,17 +19,19 @@ constexpr Duration between_looks = std::chrono::seconds(10);
 
 }  // namespace
 
-ReloadWatch::ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read)
-    : loop_(loop), log_(log), timer_(loop, std::move(read)) {}
+ReloadWatch::ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read, std::function<void()> burst_begins)
+    : loop_(loop), log_(log), burst_begins_(std::move(burst_begins)), timer_(loop, std::move(read)) {}
 
 void ReloadWatch::read_now() { timer_.arm(steady_clock::now()); }
 
 void ReloadWatch::ask() {
     TimePoint const now = steady_clock::now();
-    if (!timer_.is_armed()) burst_began_ = now;
+    bool const is_first = !timer_.is_armed();
+    if (is_first) burst_began_ = now;
     TimePoint const when = std::min(now + quiet_time, burst_began_ + longest_burst);
     // The rate allows one extra look: a change soon after the start or after another change is taken at once.
     timer_.arm(std::max(when, next_look_ - between_reloads));
+    if (is_first) burst_begins_();
 }
 
 void ReloadWatch::begin_look() {

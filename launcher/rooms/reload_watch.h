@@ -16,8 +16,9 @@ namespace triton::launcher {
 /// reading, and readings keep to a rate, because writers of the files choose how often they change.
 class ReloadWatch {
 public:
-    /// `read`: calls begin_look(), watch() and end_look() in this order. The loop and the log outlive this.
-    ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read);
+    /// `read`: calls begin_look(), watch() and end_look() in this order. `burst_begins`: a reading follows when no more
+    /// changes come. The loop and the log outlive this.
+    ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read, std::function<void()> burst_begins);
 
     /// Reads in the next round.
     void read_now();
@@ -40,6 +41,7 @@ public:
 private:
     EventLoop& loop_;
     log::Log& log_;
+    std::function<void()> burst_begins_;
     std::optional<PathWatcher> watcher_;
     EventLoop::Watch watch_;  // after what it watches, to be dropped before it
     EventLoop::Timer timer_;

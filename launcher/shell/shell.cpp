@@ -142,6 +142,7 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     }
     if (key == upgrade_key) return upgrader_.answered(outcome);
     if (key == judge_key) return keeper_.judged(outcome);
+    if (key == scout_key) return keeper_.scouted(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
 }
@@ -351,7 +352,7 @@ void Shell::bring_up_to_date() {
 }
 
 void Shell::stop_output(UpgradeState& state) {
-    keeper_.stop_judging();  // the successor would not know the helper, and reads the configuration anyway
+    keeper_.stop_looking();  // the successor would not know the helper, and reads the configuration anyway
     if (channels_.output()) state.output = channels_.output()->export_state();
     // Where no program waits for a line, the beginning of a run is left out: so an older version can take over.
     for (OutputState::Pipe& pipe : state.output.pipes) {
@@ -363,7 +364,7 @@ void Shell::stop_output(UpgradeState& state) {
 
 void Shell::resume_output() {
     if (channels_.output()) channels_.output()->resume_reading();
-    keeper_.go_on_judging();
+    keeper_.go_on_looking();
 }
 
 /// Makes as much room as a configuration would have made, so that a restart allocates nothing.

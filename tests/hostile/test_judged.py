@@ -36,11 +36,11 @@ def start(as_pid1):
 
 
 def helper_of(launcher):
-    """The pid inside of the helper process of a launcher that is PID 1; 0: there is none."""
+    """The pid inside of the process that judges for a launcher that is PID 1; 0: there is none."""
     text = (launcher.proc(1) / "task" / "1" / "children").read_text()
     for pid in text.split():
         with contextlib.suppress(OSError):
-            if (launcher.proc(pid) / "comm").read_text().strip().startswith("triton-launch"):
+            if any("triton-launch-verdict" in str(entry.readlink()) for entry in (launcher.proc(pid) / "fd").iterdir()):
                 return int(pid)
     return 0
 

@@ -2,6 +2,8 @@
 
 #include "launcher/rooms/configuration_keeper.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "tests/unit/launcher/rooms/rooms_subject.h"
@@ -22,9 +24,15 @@ protected:
     void begin(std::string_view text) {
         write(options.configuration_path, text);
         keeper.tell(keeper.look_first());
-        keeper.look_again();  // from here on it is watched
+        look();  // from here on it is watched
         told.clear();
     }
+    /// And what the copy that goes first has to do with it, if it comes back.
+    void look() {
+        keeper.look_again();
+        scout_returns();
+    }
+    [[nodiscard]] bool is_judging() const { return helper(judge_key) != 0; }
 };
 
 TEST_F(ConfigurationKeeperTest, WatchesTheFile) {
@@ -59,7 +67,7 @@ TEST_F(ConfigurationKeeperTest, TheSameRejectionIsToldOnce) {
     std::string const once = logged();
     EXPECT_THAT(once, HasSubstr(" rejected:"));
     std::uint64_t const sequence = keeper.ledger().state().sequence;
-    keeper.look_again();
+    look();
     EXPECT_EQ(logged(), once);
     EXPECT_EQ(keeper.ledger().state().sequence, sequence);
     EXPECT_FALSE(keeper.ledger().accepted_at());
@@ -80,11 +88,11 @@ TEST_F(ConfigurationKeeperTest, WantOfMemoryIsAReasonLikeAnother) {
     begin(good);
     has_no_memory = true;
     write(options.configuration_path, better);
-    keeper.look_again();
+    look();
     EXPECT_THAT(keeper.ledger().rejection(), ElementsAre("not enough memory for its processes"));
     EXPECT_EQ(keeper.ledger().state().text, good);
     has_no_memory = false;
-    keeper.look_again();
+    look();
     EXPECT_THAT(keeper.ledger().rejection(), IsEmpty());
     EXPECT_EQ(keeper.ledger().state().text, better);
 }
@@ -93,7 +101,7 @@ TEST_F(ConfigurationKeeperTest, AMissingFileIsAwaited) {
     keeper.tell(keeper.look_first());
     EXPECT_THAT(keeper.ledger().rejection(),
                 ElementsAre("cannot open " + options.configuration_path + ": No such file or directory"));
-    keeper.look_again();
+    look();
     write(options.configuration_path, good);
     until([this] { return keeper.active() != nullptr; });
     EXPECT_THAT(told, testing::Contains("accepted 1"));
@@ -110,7 +118,7 @@ TEST_F(ConfigurationKeeperTest, WaitsForWhatTheAgentTellsOfThePod) {
     keeper.tell(std::move(first));
     EXPECT_THAT(logged(), HasSubstr("waiting for the annotations of the pod"));
     keeper.begin_to_watch();
-    keeper.look_again();
+    look();
     EXPECT_EQ(keeper.active(), nullptr);
     agent.set_pod({});
     until([this] { return keeper.active() != nullptr; });
@@ -150,6 +158,97 @@ TEST_F(ConfigurationKeeperTest, GoesOnFromWhatWasActiveBeforeAnUpgrade) {
     EXPECT_EQ(again.configuration_changes, 7);
 }
 
+// A file system may hang: a copy goes first.
+
+TEST_F(ConfigurationKeeperTest, NothingIsReadBeforeTheCopyIsBack) {
+    begin(good);
+    scouts_return = false;
+    write(options.configuration_path, better);
+    until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
+    EXPECT_TRUE(keeper.is_looking());
+    EXPECT_EQ(keeper.ledger().state().text, good);
+    write(options.configuration_path, "{");
+    keeper.look_again();  // somebody else asks meanwhile
+    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 1);
+    scouts_return = true;
+    until([this] { return !keeper.ledger().rejection().empty() && !keeper.is_looking(); });
+    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 2);
+}
+
+TEST_F(ConfigurationKeeperTest, AFileSystemThatDoesNotAnswerIsAReasonLikeAnother) {
+    begin(good);
+    scouts_return = false;
+    write(options.configuration_path, better);
+    until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
+    pid_t const hanging = helper(scout_key);
+    auto late = children.commands();
+    late.front().deadline = std::chrono::steady_clock::now();
+    children.adopt(std::move(late));
+    until([this] { return !keeper.is_looking(); });
+    EXPECT_THAT(keeper.ledger().rejection(),
+                ElementsAre("looking at it takes longer than 10s: a file system does not answer"));
+    EXPECT_EQ(keeper.ledger().state().text, good);
+    EXPECT_THAT(sys.calls, testing::Contains("kill " + std::to_string(-hanging) + " 9"));
+    keeper.reload();
+    EXPECT_FALSE(keeper.is_looking()) << "it was killed in vain: no second one may hang there";
+    EXPECT_THAT(keeper.ledger().rejection(), testing::SizeIs(1));
+    end(hanging, SIGKILL);
+    scouts_return = true;
+    look();
+    EXPECT_EQ(keeper.ledger().state().text, better);
+}
+
+/// It goes while more changes may come, so that nobody waits for it.
+TEST_F(ConfigurationKeeperTest, TheCopyGoesWithTheFirstOfABurst) {
+    begin(good);
+    write(options.configuration_path, better);
+    until([this] { return std::ranges::count(sys.calls, "copy") > 0; });
+    EXPECT_EQ(helper(scout_key), 0) << "it is back";
+    EXPECT_FALSE(keeper.is_looking());
+    EXPECT_EQ(keeper.ledger().state().text, good);
+    until([this] { return keeper.ledger().state().text == better; });
+    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 1);
+}
+
+/// Otherwise nothing could be changed any more where there are too many processes.
+TEST_F(ConfigurationKeeperTest, WithoutACopyNobodyGoesFirst) {
+    begin(good);
+    sys.copy_error = EAGAIN;
+    write(options.configuration_path, better);
+    look();
+    EXPECT_EQ(keeper.ledger().state().text, better);
+}
+
+/// An upgrade that is refused has killed the copy a moment ago.
+TEST_F(ConfigurationKeeperTest, TheNextCopyWaitsForTheEndOfTheOneBeforeIt) {
+    begin(good);
+    scouts_return = false;
+    write(options.configuration_path, better);
+    until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
+    pid_t const first = helper(scout_key);
+    keeper.stop_looking();
+    EXPECT_FALSE(keeper.is_looking());
+    keeper.go_on_looking();
+    EXPECT_TRUE(keeper.is_looking());
+    keeper.look_again();
+    EXPECT_TRUE(keeper.is_looking());
+    EXPECT_EQ(helper(scout_key), 0);
+    EXPECT_THAT(keeper.ledger().rejection(), IsEmpty());
+    end(first, SIGKILL);
+    scouts_return = true;
+    until([this] { return keeper.ledger().state().text == better; });
+}
+
+TEST_F(ConfigurationKeeperTest, TheCopyLeavesNothingBehind) {
+    begin(good);
+    write(options.configuration_path, R"({"include":["*.part"],"programs":{"z":{"command":["/bin/true"]}}})");
+    write(directory + "/a.part", R"({"programs":{"a":{"command":["/bin/true"]}}})");
+    look();
+    EXPECT_EQ(keeper.ledger().changes(), 2);
+    write(directory + "/b.part", R"({"programs":{"b":{"command":["/bin/true"]}}})");
+    until([this] { return keeper.ledger().changes() == 3; });
+}
+
 // A configuration that takes long is judged by a helper.
 
 /// More text than the launcher looks at by itself.
@@ -158,10 +257,10 @@ std::string large(std::string const& document) { return document + std::string(2
 TEST_F(ConfigurationKeeperTest, AHelperJudgesWhatTakesLong) {
     begin(good);
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     EXPECT_THAT(told, testing::Not(testing::Contains("accepted 2"))) << "before the verdict";
     end(sys.next_pid - 1);
-    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_FALSE(is_judging());
     EXPECT_THAT(told, testing::Contains("accepted 2"));
 }
 
@@ -177,7 +276,7 @@ TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
                            Row{0, "cannot read the verdict of the helper: it is not one"}}) {
         sys.copies_hang = true;
         write(options.configuration_path, large(better) + std::string(static_cast<std::size_t>(row.status), ' '));
-        until([this] { return keeper.is_judging(); });
+        until([this] { return is_judging(); });
         end(sys.next_pid - 1, row.status);
         EXPECT_THAT(keeper.ledger().rejection(), ElementsAre(row.reason));
         EXPECT_EQ(keeper.outcome().error().details, keeper.ledger().rejection());
@@ -190,7 +289,7 @@ TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
         << "that no helper can be started is not a fault of the configuration";
     sys.copy_error = 0;
     sys.copies_hang = false;
-    until([this] { return keeper.is_judging(); });  // it is tried again by itself
+    until([this] { return is_judging(); });  // it is tried again by itself
     end(sys.next_pid - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
@@ -199,11 +298,11 @@ TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
 TEST_F(ConfigurationKeeperTest, AVerdictIsNotFollowedWithOtherLabels) {
     begin(good);
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     keeper.know_node({{"NODE_LABEL_ZONE", "b"}}, true);
     end(sys.next_pid - 1);
     EXPECT_EQ(keeper.ledger().state().text, good);
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     end(sys.next_pid - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
@@ -211,10 +310,10 @@ TEST_F(ConfigurationKeeperTest, AVerdictIsNotFollowedWithOtherLabels) {
 TEST_F(ConfigurationKeeperTest, AChangeWhileAHelperRunsIsLookedAtAfterwards) {
     begin(good);
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     write(options.configuration_path, good);
-    keeper.look_again();
-    EXPECT_TRUE(keeper.is_judging());
+    look();
+    EXPECT_TRUE(is_judging());
     end(sys.next_pid - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
     until([this] { return keeper.ledger().state().text == good; });
@@ -224,9 +323,9 @@ TEST_F(ConfigurationKeeperTest, AStopEndsTheHelper) {
     begin(good);
     sys.copies_hang = true;
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     keeper.forget_files();
-    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_FALSE(is_judging());
     EXPECT_THAT(sys.calls, testing::Contains("kill " + std::to_string(-(sys.next_pid - 1)) + " 9"));
 }
 
@@ -234,14 +333,14 @@ TEST_F(ConfigurationKeeperTest, AnUpgradeThatIsRefusedGoesOnWithWhatItStopped) {
     begin(good);
     sys.copies_hang = true;
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     pid_t const first = sys.next_pid - 1;
-    keeper.stop_judging();
-    EXPECT_FALSE(keeper.is_judging());
+    keeper.stop_looking();
+    EXPECT_FALSE(is_judging());
     end(first, SIGKILL);
     sys.copies_hang = false;
-    keeper.go_on_judging();
-    until([this] { return keeper.is_judging(); });
+    keeper.go_on_looking();
+    until([this] { return is_judging(); });
     end(sys.next_pid - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
@@ -256,7 +355,7 @@ TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
     keeper.tell(first);
     EXPECT_THAT(logged(), testing::Not(HasSubstr("rejected")));
     keeper.begin_to_watch();
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
     end(sys.next_pid - 1);
     EXPECT_THAT(logged(), HasSubstr("rejected:"));
     EXPECT_THAT(told, testing::Contains("stop asked, 1"));
@@ -265,10 +364,10 @@ TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
 /// A thousand programs: nothing runs yet that a long load could hold up.
 TEST_F(ConfigurationKeeperTest, AFirstConfigurationHasMoreTimeAndIsLoadedOnce) {
     begin(large(good));
-    EXPECT_FALSE(keeper.is_judging());
+    EXPECT_FALSE(is_judging());
     EXPECT_EQ(keeper.ledger().changes(), 1);
     write(options.configuration_path, large(better));
-    until([this] { return keeper.is_judging(); });
+    until([this] { return is_judging(); });
 }
 
 TEST_F(ConfigurationKeeperTest, AChangeBeforeTheWatchBeginsIsSeen) {
@@ -276,7 +375,7 @@ TEST_F(ConfigurationKeeperTest, AChangeBeforeTheWatchBeginsIsSeen) {
     keeper.tell(keeper.look_first());
     write(options.configuration_path, better);
     told.clear();
-    keeper.look_again();
+    look();
     EXPECT_THAT(told, testing::Contains("accepted 2"));
 }
 
@@ -286,7 +385,7 @@ TEST_F(ConfigurationKeeperTest, LabelsOfTheNodeThatComeBeforeTheWatchBeginsCount
     source.variables = {{"NODE_LABEL_ZONE", "one"}};
     keeper.tell(keeper.look_first());
     keeper.know_node({{"NODE_LABEL_ZONE", "two"}}, true);
-    keeper.look_again();
+    look();
     EXPECT_EQ(keeper.ledger().changes(), 2);
 }
 
@@ -298,7 +397,7 @@ TEST_F(ConfigurationKeeperTest, AFileOfVariablesThatChangesBeforeTheWatchBeginsI
     keeper.tell(keeper.look_first());
     write(variables, "A=2\n");
     told.clear();
-    keeper.look_again();
+    look();
     EXPECT_EQ(keeper.ledger().changes(), 2);
 }
 
@@ -306,6 +405,7 @@ TEST_F(ConfigurationKeeperTest, WhoAsksBeforeTheWatchBeginsIsToldThatNothingHasC
     write(options.configuration_path, good);
     keeper.tell(keeper.look_first());
     keeper.reload();
+    scout_returns();
     EXPECT_THAT(logged(), HasSubstr(" is unchanged"));
     EXPECT_EQ(keeper.ledger().changes(), 1);
 }

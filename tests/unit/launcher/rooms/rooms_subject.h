@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -72,6 +73,7 @@ protected:
     void command_ended(Children::Key key, Children::Outcome const& outcome) override {
         if (key == upgrade_key) upgrader.answered(outcome);
         if (key == judge_key) keeper.judged(outcome);
+        if (key == scout_key) keeper.scouted(outcome);
     }
     void no_child_left() override {}
     void orphan_reaped() override {}
@@ -138,7 +140,17 @@ protected:
         EXPECT_EQ(::fclose(file), 0);
         std::filesystem::rename(temporary, path);
     }
-    /// Rounds of the loop until it is so, or a failure.
+    /// The pid of a helper that runs; 0: there is none.
+    [[nodiscard]] pid_t helper(Children::Key key) const {
+        auto const& all = children.commands();
+        auto const found =
+            std::ranges::find_if(all, [&](auto const& one) { return one.key == key && !one.is_answered; });
+        return found == all.end() ? 0 : found->pid;
+    }
+    void scout_returns() {
+        if (pid_t const pid = helper(scout_key); scouts_return && pid != 0) end(pid);
+    }
+    /// Rounds of the loop until it is so, or a failure. A copy that goes before a look comes back, if it may.
     void until(std::function<bool()> const& is_true) {
         if (is_true()) return;
         EventLoop::Timer limit(*loop, [this] {
@@ -148,6 +160,7 @@ protected:
         limit.arm(std::chrono::steady_clock::now() + std::chrono::seconds(20));
         loop->set_round_end([&] {
             port.end_round();
+            scout_returns();
             if (is_true()) loop->stop();
         });
         EXPECT_TRUE(loop->run());
@@ -204,6 +217,7 @@ protected:
     std::vector<Action> actions;
     std::vector<std::string> told;
     std::unique_ptr<Accepted> active;
+    bool scouts_return = true;
     bool has_no_memory = false;
     bool expects_leftovers = false;
 

@@ -1,0 +1,34 @@
+#include "launcher/rooms/document_scout.h"
+
+#include <utility>
+
+#include "launcher/rooms/agent_host.h"
+
+namespace triton::launcher {
+
+void DocumentScout::begin(std::function<void()> const& look) {
+    constexpr int no_descriptor = -1;
+    is_busy_ = true;
+    children_.run_command(scout_key, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
+}
+
+void DocumentScout::cancel() {
+    if (is_busy_) children_.cancel_command(scout_key);
+}
+
+DocumentScout::Way DocumentScout::ended(Children::Outcome const& outcome) {
+    using How = process::CommandRunner::How;
+    is_busy_ = false;
+    switch (outcome.how) {
+        case How::exited:
+        case How::signalled: hangs_ = false; return Way::clear;
+        case How::timed_out: hangs_ = true; return Way::hangs;
+        case How::cancelled: return Way::unknown;
+        case How::not_started:
+            if (outcome.error.kind != ErrorKind::busy) return Way::clear;
+            return hangs_ ? Way::hangs : Way::taken;
+    }
+    std::unreachable();
+}
+
+}  // namespace triton::launcher

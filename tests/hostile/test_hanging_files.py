@@ -1,0 +1,122 @@
+"""A file system that hangs, as a network file system without its server does: whoever opens a file there waits. PID 1
+does not."""
+
+import ctypes
+import os
+import signal
+
+import pytest
+
+from harness.control import Varlink, reach
+from harness.process import BINARY, Exit, eventually
+from harness.programs import document, run, service
+
+FAN_CLASS_CONTENT = 0x4
+FAN_CLOEXEC = 0x1
+FAN_MARK_ADD = 0x1
+FAN_OPEN_PERM = 0x10000
+AT_FDCWD = -100
+HANGS = "looking at it takes longer than 10s: a file system does not answer"
+
+
+class Hanging:
+    """Files whose open(2) waits until let_go(). Source: fanotify(7)."""
+
+    def __init__(self):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.fd = self.libc.fanotify_init(FAN_CLASS_CONTENT | FAN_CLOEXEC, os.O_RDONLY)
+        if self.fd < 0:
+            pytest.skip(f"no fanotify: {os.strerror(ctypes.get_errno())}")
+
+    def add(self, path):
+        """From now on, whoever opens it waits."""
+        done = self.libc.fanotify_mark(self.fd, FAN_MARK_ADD, ctypes.c_uint64(FAN_OPEN_PERM), AT_FDCWD,
+                                       os.fsencode(path))
+        if done != 0:
+            self.let_go()
+            pytest.skip(f"no permission events: {os.strerror(ctypes.get_errno())}")
+
+    def let_go(self):
+        """Those who wait go on."""
+        if self.fd >= 0:
+            os.close(self.fd)
+        self.fd = -1
+
+
+@pytest.fixture(name="hanging")
+def make_hanging(needs_root):
+    made = Hanging()
+    yield made
+    made.let_go()
+
+
+@pytest.fixture(name="running")
+def start(as_pid1, hanging):
+    """A launcher with one program."""
+    launcher = run(as_pid1, {"web": service("web")})
+    launcher.web = launcher.wait_up()["pid"]
+    launcher.wait_for_event("configuration-loaded")
+    reach(launcher.area / "control").close()
+    return launcher
+
+
+def give(launcher, hanging, programs):
+    """Puts a configuration in place that nobody can open."""
+    new = launcher.configuration.directory / "new"
+    new.write_text(document(programs))
+    hanging.add(new)
+    new.rename(launcher.configuration.path)
+
+
+def waits_for_it(launcher):
+    """Whether a child of the launcher waits in open(2)."""
+    children = (launcher.proc(1) / "task" / "1" / "children").read_text().split()
+    return any("fanotify" in (launcher.proc(pid) / "wchan").read_text() for pid in children)
+
+
+def assert_serves(launcher):
+    """Clients are answered, processes are reaped and started again."""
+    client = Varlink(launcher.area / "control")
+    assert client.call("GetStatus")["parameters"]["launcher"]["pid"] == 1
+    client.close()
+    launcher.signal_inside(launcher.web, signal.SIGKILL)
+    launcher.web = launcher.wait_up()["pid"]
+
+
+def test_what_hangs_for_a_while_is_loaded_in_the_end(running, hanging):
+    give(running, hanging, {"web": service("web"), "other": service("other")})
+    eventually(lambda: waits_for_it(running), "a copy of the launcher opens it")
+    assert_serves(running)
+    hanging.let_go()
+    assert running.wait_for_event("configuration-loaded", processes=2)
+    assert running.stop() == Exit(code=0)
+
+
+def test_what_hangs_for_long_is_rejected_and_tried_again(running, hanging):
+    give(running, hanging, {"web": service("web"), "other": service("other")})
+    client = Varlink(running.area / "control")
+    refused = client.call("Reload")
+    assert refused["parameters"]["details"] == [HANGS]
+    assert running.wait_for_event("configuration-rejected")["errors"] == [HANGS]
+    assert_serves(running)
+    hanging.let_go()
+    assert running.wait_for_event("configuration-loaded", processes=2, timeout=30)
+    assert running.stop() == Exit(code=0)
+
+
+def test_a_stop_does_not_wait_for_it(running, hanging):
+    give(running, hanging, {"web": service("web")})
+    eventually(lambda: waits_for_it(running), "a copy of the launcher opens it")
+    assert running.stop() == Exit(code=0)
+
+
+def test_an_upgrade_does_not_wait_for_it_either(running, hanging):
+    """It is refused, as its check reads the configuration; the launcher goes on as it was."""
+    give(running, hanging, {"web": service("web")})
+    eventually(lambda: waits_for_it(running), "a copy of the launcher opens it")
+    client = Varlink(running.area / "control")
+    client.send("Upgrade", {"path": str(BINARY)})
+    assert_serves(running)
+    hanging.let_go()
+    client.receive()
+    assert running.stop() == Exit(code=0)
