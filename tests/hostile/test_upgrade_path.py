@@ -1,5 +1,6 @@
 """The file of an upgrade is exchanged between the question to it and its execution."""
 
+import contextlib
 import os
 
 from harness.control import Controlled, outside_pid
@@ -83,6 +84,10 @@ def comm(launcher):
 
 
 def descriptors(launcher):
-    """The files that it has open."""
+    """The files that it has open; some are for a moment only."""
     directory = f"/proc/{launcher.pid}/fd"
-    return [os.readlink(f"{directory}/{fd}") for fd in os.listdir(directory)]
+    found = []
+    for fd in os.listdir(directory):
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(f"{directory}/{fd}"))
+    return found
