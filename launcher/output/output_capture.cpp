@@ -940,10 +940,6 @@ void OutputCapture::follow(std::function<void(std::uint32_t program, LogChunk co
 
 OutputState OutputCapture::export_state() {
     OutputState state;
-    tend_leaving();
-    for (auto const& destination : waiting_)
-        give_up(*destination);  // the next version does not know them
-    waiting_.clear();
     for (auto const& [key, to] : destinations_) {
         OutputState::Program saved{key.program | (key.stream == OutputStream::err ? error_bit : 0), key.file};
         if (to->file) {
@@ -964,7 +960,6 @@ OutputState OutputCapture::export_state() {
     for (auto const& [address, sender] : senders_)
         if (sender->pending() > 0) state.syslog.push_back({address, std::string(sender->waiting())});
     each_pipe([&state](Pipe& pipe) {
-        pipe.watch = {};
         OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
         saved.begun = pipe.begun;
         saved.held = pipe.held;
@@ -977,6 +972,17 @@ OutputState OutputCapture::export_state() {
         state.pipes.push_back(std::move(saved));
     });
     return state;
+}
+
+void OutputCapture::stop_reading() {
+    each_pipe([](Pipe& pipe) { pipe.watch = {}; });
+}
+
+void OutputCapture::give_up_waiting() {
+    tend_leaving();
+    for (auto const& destination : waiting_)
+        give_up(*destination);
+    waiting_.clear();
 }
 
 void OutputCapture::resume_reading() {
@@ -1012,8 +1018,13 @@ void OutputCapture::import_state(OutputState state) {
                 terminals_.insert_or_assign(saved.key, std::move(pipe));
             continue;
         }
+        // The pipe that its number has now comes first: another one is an earlier one, which is not empty yet.
         Process& process = processes_[saved.key];
-        (saved.stream == OutputStream::out ? process.out : process.err) = std::move(pipe);
+        auto& mine = saved.stream == OutputStream::out ? process.out : process.err;
+        if (mine)
+            leaving_.push_back(std::move(pipe));
+        else
+            mine = std::move(pipe);
     }
     for (OutputState::Program& saved : state.programs) {
         Program* const program = find(saved.program & ~error_bit);

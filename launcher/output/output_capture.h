@@ -176,9 +176,12 @@ public:
 
     // For an upgrade.
 
-    /// Reading ends with this, unless the upgrade fails and resume_reading() is called.
     [[nodiscard]] OutputState export_state();
+    /// Reading ends with this, unless the upgrade fails and resume_reading() is called.
+    void stop_reading();
     void resume_reading();
+    /// What waits for the files of programs that no longer exist, and which the next version does not know, is lost.
+    void give_up_waiting();
     /// Takes the pipes and texts of programs that have been configured; those of others are closed.
     void import_state(OutputState state);
 

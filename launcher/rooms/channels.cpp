@@ -650,6 +650,14 @@ void Channels::save(UpgradeState& state) const {
     state.syslog_relay = syslog_relay_.export_state();
     if (notify_) state.notify = notify_->export_state();
     if (groups_) state.cgroup_tree = groups_->path();
+    if (!output_) return;
+    state.output = output_->export_state();
+    // Where no program waits for a line, the beginning of a run is left out: so an older version can take over.
+    for (OutputState::Pipe& pipe : state.output.pipes) {
+        auto const& plan = table_[ProgramId{pipe.key.program}].plan;
+        if (!plan || !plan->settings.readiness || plan->settings.readiness->type != config::ReadinessType::log)
+            pipe.run_begin = 0;
+    }
 }
 
 void Channels::restore_groups(UpgradeState const& state) {
@@ -672,7 +680,8 @@ void Channels::capture_again(ProgramId id) {
     (void)output_->configure(at, program.name, plain);  // opens nothing
 }
 
-/// Keeps reading a terminal that the configuration no longer has: without a reader the process would be hung up.
+/// Keeps reading what the configuration no longer captures: without a reader the process would be hung up, or be ended
+/// by its next line.
 void Channels::keep_reading(std::uint32_t program) {
     if (program >= table_.size() || table_[ProgramId{program}].is_captured()) return;
     (void)output_->configure(program, table_[ProgramId{program}].name,
@@ -694,7 +703,7 @@ void Channels::restore_instances(UpgradeState const& state) {
 
 void Channels::restore(UpgradeState& state) {
     for (OutputState::Pipe const& pipe : state.output.pipes)
-        if (pipe.is_terminal) keep_reading(pipe.key.program);
+        keep_reading(pipe.key.program);
     if (output_) output_->import_state(std::move(state.output));
     if (notify_) (void)notify_->import_state(std::move(state.notify));  // one that cannot be watched is kept, but deaf
 }

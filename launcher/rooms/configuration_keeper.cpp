@@ -390,7 +390,7 @@ void ConfigurationKeeper::follow(DocumentJudge::Judged& judged) {
 }
 
 void ConfigurationKeeper::stop_looking() {
-    if (!is_looking()) return;
+    if (!has_helper() && !is_put_off_) return;
     looks_afterwards_ = true;
     end_helpers();
 }

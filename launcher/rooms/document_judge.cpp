@@ -31,7 +31,12 @@ std::string processor_time() { return format_duration(std::chrono::seconds(CopyL
 void DocumentJudge::begin(SourceTexts texts) {
     texts_ = std::move(texts);
     variables_ = source_.variables;
-    children_.run_command(judge_key, time_to_judge, [this] { return start(); });
+    try {
+        children_.run_command(judge_key, time_to_judge, [this] { return start(); });
+    } catch (...) {
+        texts_.reset();
+        throw;
+    }
 }
 
 Result<pid_t> DocumentJudge::start() {

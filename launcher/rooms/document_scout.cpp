@@ -9,7 +9,12 @@ namespace triton::launcher {
 void DocumentScout::begin(std::function<void()> const& look) {
     constexpr int no_descriptor = -1;
     is_busy_ = true;
-    children_.run_command(scout_key, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
+    try {
+        children_.run_command(scout_key, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
+    } catch (...) {
+        is_busy_ = false;
+        throw;
+    }
 }
 
 void DocumentScout::cancel() {

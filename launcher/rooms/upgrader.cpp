@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <functional>
+#include <new>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -45,6 +47,15 @@ std::string take_all(int fd) {
     return text;
 }
 
+/// Want of memory is a reason like another.
+Result<> with_memory(std::function<Result<>()> const& act) {
+    try {
+        return act();
+    } catch (std::bad_alloc const&) {
+        return fail(ErrorKind::unavailable, {}, "not enough memory");
+    }
+}
+
 }  // namespace
 
 void set_close_on_exec(std::vector<int> const& descriptors, bool is_set) {
@@ -75,7 +86,7 @@ Result<> Upgrader::begin(std::string const& path) {
     attempt_->path = path;
     if (auto program = open_successor(path)) {
         attempt_->program = std::move(*program);
-        if (Result<> const begun = check_successor(); !begun) give_up(begun.error());
+        if (Result<> const begun = with_memory([this] { return check_successor(); }); !begun) give_up(begun.error());
     } else {
         give_up(program.error());
     }
@@ -173,34 +184,39 @@ void Upgrader::try_now() {
     if (supervisor_.phase() != SupervisorPhase::running)
         return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
     owner_.bring_up_to_date();
+    if (supervisor_.phase() != SupervisorPhase::running)  // the end of a critical program has just been seen
+        return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
     bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked();
     TimePoint const now = steady_clock::now();
     if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
     if (console_.is_blocked()) return refuse("standard output is blocked: lines would be lost");
-    become_successor();
+    if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
+    owner_.stop_output();
+    std::string why;
+    Result<> const failed = with_memory([&]() -> Result<> {
+        why = become_successor();
+        return {};
+    });
+    owner_.resume_output();
+    refuse(failed ? std::move(why) : failed.error().text());
 }
 
-/// Returns only if that has failed; then everything is as it was.
-void Upgrader::become_successor() {
-    if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
+/// Returns only if that has failed, with the reason; then everything is as it was.
+std::string Upgrader::become_successor() {
     UpgradeState state = owner_.state();
     if (attempt_->program.is_script) state.script = attempt_->program.file.get();
-    owner_.stop_output(state);
     log_.flush();
     console_.drain(time_to_drain);
-    if (console_.has_pending() || log_.has_pending()) {
-        owner_.resume_output();
-        return refuse("lines would be lost: the log is blocked");
-    }
+    if (console_.has_pending() || log_.has_pending()) return "lines would be lost: the log is blocked";
     auto const sealed = seal_upgrade_state(write_upgrade_state(state));
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
         line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});
         owner_.about_to_leave();
+        log_.flush();
         err = execute(state.descriptors(), sealed->get());
     }
-    owner_.resume_output();
-    refuse("cannot execute " + attempt_->path + ": " + errno_text(err));
+    return "cannot execute " + attempt_->path + ": " + errno_text(err);
 }
 
 /// Returns only if that has failed, with an errno.

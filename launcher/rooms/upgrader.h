@@ -23,14 +23,14 @@ public:
     class Owner {
     public:
         virtual ~Owner() = default;
-        /// Everything that another version needs to continue, except what output() adds.
+        /// Everything that another version needs to continue.
         virtual UpgradeState state() = 0;
         /// Reaps ended processes and reports what there is to report.
         virtual void bring_up_to_date() = 0;
-        /// From here on no output is read: adds what was read. Until resume_output().
-        virtual void stop_output(UpgradeState& state) = 0;
+        /// From here on no output is read. Until resume_output().
+        virtual void stop_output() = 0;
         virtual void resume_output() = 0;
-        /// Nothing is left to do but to execute it.
+        /// Nothing is left to do but to execute it: what it does not know is given up.
         virtual void about_to_leave() = 0;
     };
     /// All outlive this.
@@ -62,7 +62,7 @@ private:
     Result<> check_successor();
     [[nodiscard]] bool has_changed() const;
     void try_now();
-    void become_successor();
+    std::string become_successor();
     [[nodiscard]] int execute(std::vector<int> descriptors, int sealed);
     void give_up(Error error);
     void refuse(std::string reason, std::vector<std::string> details = {});

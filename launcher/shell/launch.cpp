@@ -35,7 +35,12 @@ Result<std::optional<UpgradeState>> inherited_state() {
     if (!text && text.error().kind == ErrorKind::denied) return std::nullopt;
     if (!text) return fail("the state of the previous version cannot be read: " + text.error().text());
     auto state = read_upgrade_state(*text);
-    if (!state) return fail("the state of the previous version cannot be read: " + state.error().error);
+    if (!state) {
+        std::string why = state.error().error;
+        for (std::string const& place : state.error().lost)
+            why += (why.empty() ? "would be lost: " : ", ") + place;
+        return fail("the state of the previous version cannot be read: " + why);
+    }
     if (state->pid != ::getpid()) return std::nullopt;  // meant for our parent, whose environment it was
     (void)::close(fd);
     if (state->script) (void)::close(*std::exchange(state->script, std::nullopt));

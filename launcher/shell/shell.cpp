@@ -351,15 +351,14 @@ void Shell::bring_up_to_date() {
     end_round();
 }
 
-void Shell::stop_output(UpgradeState& state) {
+void Shell::stop_output() {
     keeper_.stop_looking();  // the successor would not know the helper, and reads the configuration anyway
-    if (channels_.output()) state.output = channels_.output()->export_state();
-    // Where no program waits for a line, the beginning of a run is left out: so an older version can take over.
-    for (OutputState::Pipe& pipe : state.output.pipes) {
-        auto const& plan = table_[ProgramId{pipe.key.program}].plan;
-        if (!plan || !plan->settings.readiness || plan->settings.readiness->type != config::ReadinessType::log)
-            pipe.run_begin = 0;
-    }
+    if (channels_.output()) channels_.output()->stop_reading();
+}
+
+void Shell::about_to_leave() {
+    channels_.send_attached_away();
+    if (channels_.output()) channels_.output()->give_up_waiting();
 }
 
 void Shell::resume_output() {

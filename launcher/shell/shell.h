@@ -100,9 +100,9 @@ private:
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
     UpgradeState state() override { return handover_.collect(); }
     void bring_up_to_date() override;
-    void stop_output(UpgradeState& state) override;
+    void stop_output() override;
     void resume_output() override;
-    void about_to_leave() override { channels_.send_attached_away(); }
+    void about_to_leave() override;
     void make_room_for_what_runs();
 
     LaunchOptions const& options_;

@@ -83,6 +83,20 @@ def test_what_would_be_lost(running, area):
     assert_goes_on(running, pid)
 
 
+def test_what_would_be_lost_of_the_output(running, area):
+    """It is asked about all that it will be handed, the output as well."""
+    older = executable(area, f"""#!/usr/bin/python3
+import json, os, sys
+state = json.loads(os.pread(0, 1 << 24, 0))
+if state.get("output", {{}}).get("pipes"):
+    sys.exit("would be lost: output.pipes[0].colour")
+os.execv("{BINARY}", ["{BINARY}", *sys.argv[1:]])
+""")
+    pid = running.pid("web")
+    assert "would be lost: output.pipes[0].colour" in running.ctl("upgrade", older, expect=1)
+    assert_goes_on(running, pid)
+
+
 def upgrade_check(text, *options):
     """What our binary says to a state."""
     state = os.memfd_create("state", os.MFD_ALLOW_SEALING)

@@ -177,6 +177,23 @@ def test_output_file_is_gone(place, area):
     assert controlled.pid("talk") == pid
 
 
+def test_output_is_not_taken_any_more(place, area):
+    """A process that was captured when it started, and runs on by a configuration without output, is read on."""
+    os.mkfifo(area / "gate")
+    text = f"echo first; read line <{area}/gate; echo second; echo third; exec /bin/sleep 1000"
+    program = {"command": ["/bin/sh", "-c", text]}
+    controlled = Controlled(place, {"talk": {**program, "output": {"format": "prefix"}}})
+    controlled.launcher.wait_for_text("talk[1] | first")
+    pid = controlled.pid("talk")
+    controlled.configure({"talk": program})
+    controlled.launcher.wait_for_event("configuration-loaded")
+    controlled.launcher.wait_for_event("configuration-loaded")
+    controlled.upgrade()
+    (area / "gate").write_text("go\n")
+    controlled.launcher.wait_for_text("talk[1] | third")
+    assert controlled.pid("talk") == pid
+
+
 def test_both_destinations(place, area):
     """Standard output and error of a running process go on into their own files, each line that was begun with its end."""
     os.mkfifo(area / "gate")

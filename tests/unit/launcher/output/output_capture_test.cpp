@@ -138,6 +138,7 @@ protected:
     void upgrade(
         std::function<void()> const& configure_again,
         std::function<void(OutputState&)> const& change = [](OutputState&) {}) {
+        capture->stop_reading();
         OutputState state = capture->export_state();
         change(state);
         for (OutputState::Pipe& pipe : state.pipes) {
@@ -674,6 +675,8 @@ TEST_F(OutputCaptureTest, WhatCannotWaitIsTold) {
     }
     EXPECT_EQ(lost, std::vector<std::string>{"web1: 2"});
     (void)capture->export_state();
+    EXPECT_EQ(lost.size(), 1U) << "the upgrade may be refused";
+    capture->give_up_waiting();
     EXPECT_EQ(lost.size(), 17U);
 }
 
@@ -1004,10 +1007,31 @@ TEST_F(OutputCaptureTest, UpgradeKnowsWhoseRunHasEnded) {
         << text.substr(text.size() - 100);
 }
 
+/// The number came back while the pipe that it had before still waits for the disk.
+TEST_F(OutputCaptureTest, AnUpgradeKeepsAnEarlierPipeApart) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    UniqueFd fresh;
+    {
+        FileSizeLimit const limit{3};
+        Writer writer{ends(web1).out, std::string(1 << 20, 'x')};
+        for (std::size_t before = 1; before != writer.written();) {
+            before = writer.written();
+            writer.write_on();
+            run_dry();
+        }
+        capture->remove(web1);
+        fresh = UniqueFd{::fcntl(ends(web1).out, F_DUPFD_CLOEXEC, 0)};
+        upgrade([&] { configure(1, "web", to_file(OutputFormat::prefix)); });
+    }
+    write(fresh.get(), "fresh\n");
+    run_until([&] { return content(file).contains("web[1] | fresh\n"); });
+}
+
 TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {
     configure(1, "web", to_console(OutputFormat::prefix));
     write_out(web1, "a\n");
     run_dry();
+    capture->stop_reading();
     OutputState const state = capture->export_state();
     EXPECT_EQ(state.pipes.size(), 2);
     write_out(web1, "b\n");

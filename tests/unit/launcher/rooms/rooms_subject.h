@@ -98,7 +98,7 @@ protected:
         return state;
     }
     void bring_up_to_date() override { console.flush(); }
-    void stop_output(UpgradeState&) override { told.emplace_back("output stopped"); }
+    void stop_output() override { told.emplace_back("output stopped"); }
     void resume_output() override { told.emplace_back("output resumed"); }
     void about_to_leave() override { told.emplace_back("about to leave"); }
 
