@@ -224,7 +224,10 @@ Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& id
     TRY(check_files(wanted));
     TRY(check_null_device(wanted));
     TRY(check_terminals(wanted));
-    TRY(sockets_.open(all_sockets(wanted)));
+    if (Result<> opened = sockets_.open(all_sockets(wanted)); !opened) {
+        sockets_.go_back_to(all_sockets(current));
+        return opened;
+    }
     for (std::size_t i = 0; i < ids.size(); ++i) {
         config::Program const& program = wanted[i]->settings;
         if (wanted[i]->needs.output != StreamTarget::captured) continue;
@@ -233,7 +236,7 @@ Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& id
         if (opened) continue;
         for (std::size_t before = 0; before < i; ++before)
             restore_output(ids[before]);
-        close_sockets_but(current);
+        sockets_.go_back_to(all_sockets(current));
         return fail("programs." + program.name + ".output: " + opened.error().text());
     }
     return {};

@@ -58,8 +58,12 @@ std::vector<ProgramId> ProgramTable::choose_ids(Plans const& plans) const {
     constexpr ProgramId none{UINT32_MAX};
     std::vector<ProgramId> ids;
     std::vector<bool> is_taken(entries_.size(), false);
-    for (std::size_t at = 0; at < entries_.size(); ++at)
-        is_taken[at] = entries_[at].plan && !supervisor_.is_idle(ProgramId{static_cast<std::uint32_t>(at)});
+    for (std::size_t at = 0; at < entries_.size(); ++at) {
+        // What a named program leaves, its output for one, stays until it is tidied up.
+        Entry const& entry = entries_[at];
+        bool const is_idle = supervisor_.is_idle(ProgramId{static_cast<std::uint32_t>(at)});
+        is_taken[at] = entry.plan && (!entry.name.empty() || !is_idle);
+    }
     for (auto const& plan : plans) {
         auto const known = std::ranges::find_if(
             entries_, [&](Entry const& entry) { return entry.plan && entry.name == plan->settings.name; });

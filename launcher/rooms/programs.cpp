@@ -135,6 +135,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
 }
 
 Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<void()> const& taken) {
+    tidy();  // frees the ids of programs that are gone
     bool const has_names = is_new && wanted->configuration.has_programs;
     bool const runs_servers = wanted && wanted->configuration.run_servers;
     if (is_new && wanted->needs_agent()) TRY(agent_.prepare());
@@ -146,10 +147,13 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
     TRY(check_descriptors(plans));
     if (has_names || agent_.plan()) channels_.open();
     std::vector<ProgramId> const ids = table_.choose_ids(plans);
-    TRY(channels_.prepare(plans, ids, plans_));
     Specs const specs = specs_for(plans, ids);
     owner_.make_room(*specs);
     std::vector<ProgramTable::Entry> larger = table_.make_room(ids);
+    Plans current = plans_;
+    // It may have been prepared a moment ago, for this configuration.
+    if (agent_.plan() && std::ranges::find(current, agent_.plan()) == current.end()) current.push_back(agent_.plan());
+    TRY(channels_.prepare(plans, ids, current));
 
     // From here on nothing fails.
     table_.replace(std::move(larger));

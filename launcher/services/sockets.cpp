@@ -233,6 +233,12 @@ Result<> SocketTable::open(std::vector<SocketRequest> const& wanted) {
     return {};
 }
 
+void SocketTable::go_back_to(std::vector<SocketRequest> const& requests) {
+    keep_only(requests);
+    for (SocketRequest const& request : requests)
+        if (Entry* const entry = find(request.address)) (void)set_up(request, entry->file, entry->fd.get());
+}
+
 void SocketTable::keep_only(std::vector<SocketRequest> const& wanted) {
     std::erase_if(entries_, [&wanted](Entry& entry) {
         if (std::ranges::find(wanted, entry.address, &SocketRequest::address) != wanted.end()) return false;

@@ -57,6 +57,8 @@ public:
     /// Errors: "programs.web.sockets[0]: cannot listen on tcp:0.0.0.0:80: Address already in use"; what this call has
     /// opened is closed again then.
     Result<> open(std::vector<SocketRequest> const& wanted);
+    /// After open(), of a configuration that was rejected in the end: these are open, and as they were.
+    void go_back_to(std::vector<SocketRequest> const& requests);
     /// Closes what is not in `wanted`, after a configuration was accepted.
     void keep_only(std::vector<SocketRequest> const& wanted);
 

@@ -46,6 +46,26 @@ def test_the_protocol(place, port):
     assert not (place.area / "admin").exists() and not (place.area / "in").exists(), "names are removed at the end"
 
 
+def test_a_rejected_configuration_changes_no_socket(place):
+    """Neither the mode of one that is open, nor what is listened on."""
+    path = place.area / "admin"
+
+    def configuration(mode, **keys):
+        return {"web": probe("trap", "say:up", "until:15",
+                             sockets=[{"name": "admin", "listen": f"unix:{path}", "mode": mode}]),
+                "other": service("other", **keys)}
+
+    launcher = run(place, configuration("0600"))
+    launcher.wait_up(tag="other")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    launcher.replace(configuration("0666", output={"file": str(place.area)}))
+    assert "Is a directory" in launcher.wait_for_event("configuration-rejected")["errors"][0]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    launcher.replace(configuration("0666"))
+    eventually(lambda: stat.S_IMODE(path.stat().st_mode) == 0o666, "a good one changes it")
+    assert launcher.stop() == Exit(code=0)
+
+
 @pytest.mark.parametrize("kind", ["tcp", "unix"])
 def test_a_connection_while_the_process_restarts_is_served_afterwards(place, port, kind):
     address = ("127.0.0.1", port) if kind == "tcp" else str(place.area / "socket")

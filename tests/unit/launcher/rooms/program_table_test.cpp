@@ -66,6 +66,8 @@ TEST_F(ProgramTableTest, AnIdIsFreeWhenNothingOfItsProgramIsLeft) {
     take({plan_of("b")});
     EXPECT_THAT(ids_for({plan_of("b"), plan_of("c")}), ElementsAre(1, 2)) << "a still runs";
     tell(event::Exited{{ProgramId{0}, ProcessNumber{1}}, 0});
+    EXPECT_THAT(ids_for({plan_of("b"), plan_of("c")}), ElementsAre(1, 2)) << "its output is still there";
+    table[ProgramId{0}] = {};
     EXPECT_THAT(ids_for({plan_of("b"), plan_of("c")}), ElementsAre(1, 0));
 }
 
@@ -75,8 +77,10 @@ TEST_F(ProgramTableTest, NoTwoHaveOneId) {
     EXPECT_THAT(ids_for({plan_of("b"), plan_of("a", "1", 0)}), ElementsAre(1, 0));
     take({plan_of("a", "1", 0), plan_of("b", "1", 0), plan_of("c", "1", 0)});
     take({plan_of("b", "1", 0)});
+    EXPECT_THAT(ids_for({plan_of("d"), plan_of("a")}), ElementsAre(3, 0)) << "a comes back before it is forgotten";
+    table[ProgramId{0}] = {};
+    table[ProgramId{2}] = {};
     EXPECT_THAT(ids_for({plan_of("d"), plan_of("e"), plan_of("b", "1", 0), plan_of("f")}), ElementsAre(0, 2, 1, 3));
-    EXPECT_THAT(ids_for({plan_of("d"), plan_of("a")}), ElementsAre(2, 0)) << "a comes back before it is forgotten";
 }
 
 TEST_F(ProgramTableTest, WhatRunsUnconfiguredIsShownLast) {

@@ -69,6 +69,21 @@ TEST_F(ProgramsTest, WhatIsGoneIsForgottenOnceItHasEnded) {
     EXPECT_EQ(table[ProgramId{0}].plan, nullptr);
 }
 
+/// `ctl logs` of the new one must not show what the one before it has said.
+TEST_F(ProgramsTest, AnIdIsFreeOnlyWithoutTheOutputOfTheOneBefore) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"output":{}},"b":{"command":["/bin/b"]}}})"));
+    start();
+    auto const opened = channels.output()->write_ends({0, 1});
+    ASSERT_TRUE(opened);
+    ASSERT_EQ(::write(opened->out, "secret\n", 7), 7);
+    ASSERT_TRUE(activate(R"({"programs":{"b":{"command":["/bin/b"]}}})"));
+    end(FakeSys::first_pid);
+    EXPECT_GT(channels.output()->kept(0).next, 1);
+    ASSERT_TRUE(activate(R"({"programs":{"b":{"command":["/bin/b"]},"c":{"command":["/bin/c"],"output":{}}}})"));
+    EXPECT_EQ(table[ProgramId{0}].name, "c");
+    EXPECT_EQ(channels.output()->kept(0).next, 1);
+}
+
 TEST_F(ProgramsTest, AnIsolatedPodRunsNothing) {
     options.agent.is_reporting = true;
     agent.set_pod(isolated());
