@@ -110,10 +110,18 @@ varlink::Closer ControlPort::closer() {
 void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
     if (!options_.control_socket.empty()) {
         auto opened = [&]() -> Result<std::unique_ptr<ControlServer>> {
-            auto const group = TRY(control_group(options_.control_group));
+            auto group = control_group(options_.control_group);
+            if (!group) {
+                if (!adopted) return std::unexpected(group.error());
+                // The socket has its group already; who is not a member by a number that we know is refused.
+                log_.write(log::LogLevel::error, "control-failed",
+                           group.error().text() + "; only root and the launcher's own user can command it",
+                           {{"error", std::string_view(group.error().text())}});
+                group.emplace(std::nullopt);
+            }
             ControlSettings settings{.path = options_.control_socket,
                                      .mode = options_.control_mode,
-                                     .group = group,
+                                     .group = *group,
                                      .adopted = adopted,
                                      .close = closer(),
                                      .keeps_for_agent = options_.agent.is_reporting};

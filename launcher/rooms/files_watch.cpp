@@ -119,6 +119,24 @@ void FilesWatch::act(Program& program) {
     events_.dispatch(event::Command{restarts ? event::Verb::renew : event::Verb::reload, program.id});
 }
 
+void FilesWatch::save(UpgradeState& state) const {
+    for (Program const& program : programs_)
+        if (!program.changed.empty())
+            state.changed_files.push_back({static_cast<std::uint32_t>(program.id), program.changed});
+}
+
+void FilesWatch::restore(UpgradeState const& state) {
+    TimePoint const now = steady_clock::now();
+    for (UpgradeState::ChangedFile const& one : state.changed_files) {
+        auto const found = std::ranges::find(programs_, ProgramId{one.program}, &Program::id);
+        if (found == programs_.end()) continue;
+        Duration const quiet = plan_of(*found).settings.files->quiet_time;
+        found->changed = one.path;
+        found->quiet_at = quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
+    }
+    arm();
+}
+
 void FilesWatch::arm() {
     TimePoint next = next_look_;
     for (Program const& program : programs_)

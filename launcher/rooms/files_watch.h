@@ -28,6 +28,11 @@ public:
     /// Watching ends: see ReloadWatch::forget().
     void forget();
 
+    // For an upgrade: changes that have been seen, and do not count yet.
+    void save(UpgradeState& state) const;
+    /// After set(). They count when nothing has changed for the quiet time from now on.
+    void restore(UpgradeState const& state);
+
 private:
     struct Program {
         ProgramId id{};

@@ -382,6 +382,12 @@ constexpr void describe(A& a, UpgradeState::Program const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, UpgradeState::ChangedFile const*) {
+    a("program", &UpgradeState::ChangedFile::program);
+    a("path", &UpgradeState::ChangedFile::path);
+}
+
+template <class A>
 constexpr void describe(A& a, UpgradeState::Instance const*) {
     a("program", &UpgradeState::Instance::program);
     a("number", &UpgradeState::Instance::number);
@@ -418,6 +424,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("helpers", &UpgradeState::helpers);
     a("control", &UpgradeState::control);
     a("schedules", &UpgradeState::schedules);
+    a("changed_files", &UpgradeState::changed_files);
     a("cgroup_tree", &UpgradeState::cgroup_tree);
     a("inherited_mask", &UpgradeState::inherited_mask);
     a("sigchld_was_ignored", &UpgradeState::sigchld_was_ignored);

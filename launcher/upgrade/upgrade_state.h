@@ -46,6 +46,14 @@ struct UpgradeState {
         bool operator==(Instance const&) const = default;
     };
 
+    /// A file of a program's `files` that has changed, and whose quiet time is not over.
+    struct ChangedFile {
+        std::uint32_t program = 0;
+        std::string path;
+
+        bool operator==(ChangedFile const&) const = default;
+    };
+
     /// Of a process that forks: how what it has started is known, and the file that said as whom it goes on before its
     /// start, which is not to be believed. 0: there was none.
     struct PidFile {
@@ -75,6 +83,7 @@ struct UpgradeState {
     std::vector<process::CommandRunner::Running> helpers;
     std::optional<varlink::HandedSocket> control;
     std::vector<Schedules::NextRun> schedules;
+    std::vector<ChangedFile> changed_files;
     std::string cgroup_tree;           ///< path; empty: none
     std::uint64_t inherited_mask = 0;  ///< of signals, that the processes get back
     bool sigchld_was_ignored = false;

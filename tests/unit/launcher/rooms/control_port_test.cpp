@@ -85,6 +85,21 @@ TEST_F(ControlPortTest, AnUnknownGroupIsNamed) {
     EXPECT_THAT(logged(), HasSubstr(R"(no control socket: --control-group: no group "no-such-group" in /etc/group)"));
 }
 
+/// Whoever could command the launcher before an upgrade would be locked out for good, and the next upgrade with him.
+TEST_F(ControlPortTest, ASocketThatWasTakenOverDoesWithoutItsGroup) {
+    port.open({});
+    UpgradeState state;
+    port.save(state);
+    ASSERT_TRUE(state.control);
+    state.control->fd = ::fcntl(state.control->fd, F_DUPFD_CLOEXEC, 0);
+    line.connect(nullptr);
+    options.control_group = "no-such-group";
+    port.open(state.control);
+    ASSERT_NE(line.server(), nullptr);
+    EXPECT_EQ(line.server()->socket(), *state.control);
+    EXPECT_THAT(logged(), HasSubstr("only root and the launcher's own user can command it"));
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

@@ -155,6 +155,7 @@ UpgradeState odd_state() {
     state.notify.pipes.push_back({{6, 7}, 31});
     state.helpers = {{std::numeric_limits<std::uint64_t>::max() - 1, 40, at(41s), true}, {1, 2, {}, false}};
     state.control = varlink::HandedSocket{50, 51, 52};
+    state.changed_files = {{60, "/etc/tls/key.pem"}};
     state.schedules = {{ProgramId{60}, at(61s), {}}, {ProgramId{62}, {}, 1'000'000}};
     state.cgroup_tree = "/sys/fs/cgroup/\xc3\xa4";
     state.inherited_mask = std::numeric_limits<std::uint64_t>::max();
@@ -243,6 +244,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.control->fd, 50);
     EXPECT_EQ(again.control->device, 51U);
     EXPECT_EQ(again.control->inode, 52U);
+    EXPECT_EQ(again.changed_files, state.changed_files);
     ASSERT_EQ(again.schedules.size(), 2U);
     EXPECT_EQ(again.schedules[0].program, ProgramId{60});
     EXPECT_EQ(again.schedules[0].when, at(61s));
