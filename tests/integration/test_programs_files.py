@@ -58,14 +58,15 @@ def test_a_burst_is_one_change(place):
     assert launcher.stop() == Exit(code=0)
 
 
-def test_a_mounted_secret(place):
+@pytest.mark.parametrize("name", ["cert.pem", "*.pem"])
+def test_a_mounted_secret(place, name):
     """As the kubelet replaces it: a directory for each version, and one link that is swapped."""
     mount = place.area / "secret"
     (mount / "v1").mkdir(parents=True)
     (mount / "v1/cert.pem").write_text("one")
     (mount / "..data").symlink_to("v1")
     (mount / "cert.pem").symlink_to("..data/cert.pem")
-    launcher = run(place, {"web": service("web", files=files(mount / "cert.pem", action="signal"), reloadSignal="HUP")})
+    launcher = run(place, {"web": service("web", files=files(mount / name, action="signal"), reloadSignal="HUP")})
     pid = launcher.wait_up(tag="web")["pid"]
     for version in ("v2", "v3"):
         (mount / version).mkdir()
