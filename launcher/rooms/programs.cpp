@@ -241,6 +241,7 @@ void Programs::tidy(ProgramId id) {
 
 void Programs::save(UpgradeState& state) const {
     if (schedules_) state.schedules = schedules_->next_runs();
+    files_.save(state);
 }
 
 /// A plan for a program whose configuration is gone or can no longer be read: it can be stopped, not started.
@@ -287,6 +288,7 @@ void Programs::restore_schedules(UpgradeState const& state, Accepted const* acti
     std::vector<ProgramId> const ids = table_.ids_of(plans_);
     if (active) set_schedules(ids, active->configuration.run_servers);
     if (active && active->configuration.run_servers) files_.set(ids);
+    files_.restore(state);
     for (Schedules::NextRun const& next : state.schedules) {
         if (schedules_) schedules_->import_next_run(next);
     }

@@ -347,6 +347,7 @@ Result<int> Shell::run() {
 
 void Shell::bring_up_to_date() {
     children_.reap();
+    programs_.bring_up_to_date();
     end_round();
 }
 

@@ -401,6 +401,13 @@ constexpr void describe(A& a, UpgradeState::PidFile const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, UpgradeState::FileChange const*) {
+    a("program", &UpgradeState::FileChange::program);
+    a("path", &UpgradeState::FileChange::path);
+    a("quiet_at", &UpgradeState::FileChange::quiet_at);
+}
+
+template <class A>
 constexpr void describe(A& a, UpgradeState const*) {
     a("version", &UpgradeState::version);
     a("pid", &UpgradeState::pid);
@@ -429,6 +436,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("agent_link", &UpgradeState::agent_link);
     a("probes", &UpgradeState::probes);
     a("pid_files", &UpgradeState::pid_files);
+    a("file_changes", &UpgradeState::file_changes);
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);

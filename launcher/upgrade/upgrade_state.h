@@ -59,6 +59,15 @@ struct UpgradeState {
         bool operator==(PidFile const&) const = default;
     };
 
+    /// Of a file that a program has named under `files`, whose action has not followed yet.
+    struct FileChange {
+        std::uint32_t program = 0;
+        std::string path;
+        TimePoint quiet_at{};
+
+        bool operator==(FileChange const&) const = default;
+    };
+
     std::string version;  ///< of the launcher that wrote it
     pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
     SupervisorState supervisor;
@@ -86,6 +95,7 @@ struct UpgradeState {
     AgentLink::State agent_link;
     std::vector<NetworkProbes::Probe> probes;
     std::vector<PidFile> pid_files;
+    std::vector<FileChange> file_changes;
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet

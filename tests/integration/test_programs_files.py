@@ -123,3 +123,33 @@ def test_a_new_configuration_watches_for_itself(place):
     assert launcher.wait_for_event("files-changed")["path"] == str(two)
     launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)
+
+
+def test_a_change_is_not_lost_in_an_upgrade(place):
+    """Its quiet time has begun and not passed when the launcher becomes another one."""
+    path = place.area / "cert.pem"
+    path.write_text("one")
+    launcher = run(place, {"web": service("web", files=files(path, quiet="2s"))})
+    launcher.wait_started(tag="web")
+    path.write_text("two")
+    launcher.ctl("upgrade", place.binary)
+    assert not launcher.events_named("files-changed"), "the machine is too slow for this test"
+    launcher.wait_for_event("files-changed", program="web", path=str(path))
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_change_that_waits_for_a_missing_file_is_not_lost_in_an_upgrade(place):
+    cert, key = place.area / "cert.pem", place.area / "key.pem"
+    cert.write_text("one")
+    key.write_text("one")
+    launcher = run(place, {"web": service("web", files=files(cert, key))}, "--log-level", "debug")
+    launcher.wait_started(tag="web")
+    key.unlink()
+    cert.write_text("two")
+    launcher.wait_for_event("files-missing", program="web")
+    launcher.ctl("upgrade", place.binary)
+    key.write_text("two")
+    launcher.wait_for_event("files-changed", program="web")
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
