@@ -401,6 +401,18 @@ Result<> Channels::add_link(ProgramPlan const& plan, process::StartFiles& files)
     return {};
 }
 
+/// It reads no longer what programs write that were started before they had another output by their configuration.
+void Channels::abandon_link(std::string const& reader) {
+    auto const has_writers = links_.abandon(reader);
+    if (has_writers && !*has_writers) return;
+    std::string const error = has_writers
+                                  ? "it reads no longer; what programs still write to it, as those from before a new "
+                                    "configuration do, is lost until they are restarted"
+                                  : has_writers.error().text() + "; programs that still write to it will wait";
+    log_.write(log::LogLevel::warning, "output-failed", "output to " + reader + ": " + error,
+               {{"program", std::string_view(reader)}, {"error", std::string_view(error)}});
+}
+
 void Channels::end_inputs() {
     if (!links_.is_writing_open()) return;
     std::vector<std::string_view> written;
@@ -462,6 +474,7 @@ void Channels::process_ended(ProcessId id, int status) {
     OutputKey const key = output_key(id);
     if (output_ && (program.is_captured() || output_->terminal(key) >= 0)) output_->process_ended(key);
     if (attachments_) attachments_->ended(terminal_key(key), status);
+    if (program.plan && !program.plan->needs.has_piped_input) abandon_link(program.name);
     if (ProgramTable::Instance const* const mine = table_.find_instance(id); mine && !mine->status.empty())
         program.instance(id.number).status.clear();
 }
@@ -499,7 +512,10 @@ void Channels::close(ProcessId id) {
     if (number <= program.instances.size()) program.instances[number - 1] = {};
 }
 
-void Channels::forget(ProgramId id) { output_->forget(static_cast<std::uint32_t>(id)); }
+void Channels::forget(ProgramId id) {
+    output_->forget(static_cast<std::uint32_t>(id));
+    abandon_link(table_[id].name);
+}
 
 // Who sits at a terminal.
 

@@ -111,7 +111,7 @@ public:
     void restore_groups(UpgradeState const& state);
     void restore_sockets(UpgradeState const& state) {
         sockets_.import_state(state.sockets);
-        links_.import_state(state.links);
+        (void)links_.import_state(state.links);  // one that nobody empties fills up, as before its reader had gone
         (void)syslog_relay_.adopt(state.syslog_relay);  // without a watch it is deaf, and lines pass
     }
     /// If its file can no longer be opened, standard output takes its output: without a reader it would die.
@@ -126,6 +126,7 @@ private:
     static Result<> check_files(Plans const& plans);
     Result<> check_null_device(Plans const& plans);
     void restore_output(ProgramId id);
+    void abandon_link(std::string const& reader);
     [[nodiscard]] Result<> add_link(ProgramPlan const& plan, process::StartFiles& files);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
@@ -159,7 +160,7 @@ private:
     EventSink& events_;
     ControlLine const& line_;
     SocketTable sockets_;
-    Links links_;
+    Links links_{loop_};
     std::optional<process::CgroupTree> groups_;
     std::string groups_error_;
     std::function<bool(ProcessId, pid_t)> is_own_;

@@ -54,6 +54,29 @@ void FilesWatch::forget() {
     if (watcher_) watcher_->forget();
 }
 
+void FilesWatch::save(UpgradeState& state) const {
+    for (Program const& program : programs_)
+        if (!program.changed.empty())
+            state.file_changes.push_back({static_cast<std::uint32_t>(program.id), program.changed, program.quiet_at});
+}
+
+void FilesWatch::restore(UpgradeState const& state) {
+    TimePoint const now = steady_clock::now();
+    for (UpgradeState::FileChange const& change : state.file_changes) {
+        auto const known = std::ranges::find(programs_, ProgramId{change.program}, &Program::id);
+        if (known == programs_.end()) continue;
+        known->changed = change.path;
+        // One that waits for a missing file looks anew: it may have come back meanwhile.
+        known->quiet_at = std::min(change.quiet_at, quiet_after(*known, now));
+    }
+    arm();
+}
+
+TimePoint FilesWatch::quiet_after(Program const& program, TimePoint now) const {
+    Duration const quiet = plan_of(program).settings.files->quiet_time;
+    return quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
+}
+
 Result<> FilesWatch::begin_to_watch() {
     if (!watcher_) {
         PathWatcher watcher = TRY(PathWatcher::create());
@@ -83,9 +106,8 @@ void FilesWatch::take_changes() {
     for (std::size_t const which : watcher_->take_changes()) {
         if (which >= owners_.size()) continue;
         Program& program = programs_[owners_[which]];
-        Duration const quiet = plan_of(program).settings.files->quiet_time;
         if (program.changed.empty()) program.changed = paths_[which];
-        program.quiet_at = quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
+        program.quiet_at = quiet_after(program, now);
         Duration const pause = is_blind_ ? between_vain_looks : between_looks;
         next_look_ = std::min(next_look_, std::max(now, last_look_ + pause));
     }
@@ -117,24 +139,6 @@ void FilesWatch::act(Program& program) {
                 {"path", std::string_view(changed)},
                 {"action", std::string_view(restarts ? "restart" : "signal")}});
     events_.dispatch(event::Command{restarts ? event::Verb::renew : event::Verb::reload, program.id});
-}
-
-void FilesWatch::save(UpgradeState& state) const {
-    for (Program const& program : programs_)
-        if (!program.changed.empty())
-            state.changed_files.push_back({static_cast<std::uint32_t>(program.id), program.changed});
-}
-
-void FilesWatch::restore(UpgradeState const& state) {
-    TimePoint const now = steady_clock::now();
-    for (UpgradeState::ChangedFile const& one : state.changed_files) {
-        auto const found = std::ranges::find(programs_, ProgramId{one.program}, &Program::id);
-        if (found == programs_.end()) continue;
-        Duration const quiet = plan_of(*found).settings.files->quiet_time;
-        found->changed = one.path;
-        found->quiet_at = quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
-    }
-    arm();
 }
 
 void FilesWatch::arm() {

@@ -7,6 +7,7 @@
 
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
+#include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/path_watcher.h"
 #include "lib/log/log.h"
@@ -28,9 +29,13 @@ public:
     /// Watching ends: see ReloadWatch::forget().
     void forget();
 
-    // For an upgrade: changes that have been seen, and do not count yet.
+    // For an upgrade.
+    /// Takes what has been seen; the successor cannot.
+    void bring_up_to_date() {
+        if (watcher_) take_changes();
+    }
     void save(UpgradeState& state) const;
-    /// After set(). They count when nothing has changed for the quiet time from now on.
+    /// After set().
     void restore(UpgradeState const& state);
 
 private:
@@ -40,6 +45,7 @@ private:
         TimePoint quiet_at = TimePoint::max();  // when the change counts
     };
     [[nodiscard]] ProgramPlan const& plan_of(Program const& program) const { return *table_[program.id].plan; }
+    [[nodiscard]] TimePoint quiet_after(Program const& program, TimePoint now) const;
     Result<> begin_to_watch();
     void look();
     void take_changes();

@@ -291,10 +291,8 @@ void Programs::restore(UpgradeState const& state, Accepted const* active) {
 void Programs::restore_schedules(UpgradeState const& state, Accepted const* active) {
     std::vector<ProgramId> const ids = table_.ids_of(plans_);
     if (active) set_schedules(ids, active->configuration.run_servers);
-    if (active && active->configuration.run_servers) {
-        files_.set(ids);
-        files_.restore(state);
-    }
+    if (active && active->configuration.run_servers) files_.set(ids);
+    files_.restore(state);
     for (Schedules::NextRun const& next : state.schedules) {
         if (schedules_) schedules_->import_next_run(next);
     }

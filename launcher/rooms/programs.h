@@ -47,6 +47,7 @@ public:
     void settle_soon();
 
     // For an upgrade.
+    void bring_up_to_date() { files_.bring_up_to_date(); }
     void save(UpgradeState& state) const;
     /// Programs get their plans from the configuration that was active (null: none), by their names.
     void restore(UpgradeState const& state, Accepted const* active);

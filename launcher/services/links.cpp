@@ -1,6 +1,7 @@
 #include "launcher/services/links.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -8,8 +9,19 @@
 
 namespace triton::launcher {
 
+namespace {
+
+// Writers choose how much there is; the pipe stays readable while some is left.
+constexpr int most_reads = 16;
+
+}  // namespace
+
 Result<Links::Ends> Links::ends(std::string_view reader) {
     auto known = std::ranges::find(links_, reader, &Link::reader);
+    if (known != links_.end() && known->emptied && !take_back(*known)) {
+        known->reader.clear();  // its writers have no reader any more; new ones have a pipe of their own
+        known = links_.end();
+    }
     if (known == links_.end()) {
         int made[2] = {-1, -1};
         if (::pipe2(made, O_CLOEXEC) != 0)
@@ -18,6 +30,46 @@ Result<Links::Ends> Links::ends(std::string_view reader) {
         known = links_.end() - 1;
     }
     return Ends{known->read_end.get(), known->write_end.get()};
+}
+
+/// Makes an abandoned pipe one with a reader again. Our write end was closed, to see when the last writer has ended.
+bool Links::take_back(Link& link) {
+    std::string const path = "/proc/self/fd/" + std::to_string(link.read_end.get());
+    UniqueFd write_end{::open(path.c_str(), O_WRONLY | O_CLOEXEC)};
+    if (!write_end || ::fcntl(link.read_end.get(), F_SETFL, 0) != 0) return false;
+    link.write_end = std::move(write_end);
+    link.emptied = {};
+    return true;
+}
+
+Result<bool> Links::abandon(std::string_view reader) {
+    auto const link = std::ranges::find(links_, reader, &Link::reader);
+    if (link == links_.end() || link->emptied) return false;
+    return empty_from_now_on(link);
+}
+
+/// Returns whether there are writers. Without any the pipe is gone.
+Result<bool> Links::empty_from_now_on(std::vector<Link>::iterator link) {
+    int const read_end = link->read_end.get();
+    link->emptied = TRY(loop_.on_readable(read_end, [this, read_end] { empty(read_end); }));
+    link->write_end = UniqueFd{};
+    (void)::fcntl(read_end, F_SETFL, O_NONBLOCK);  // cannot fail for a pipe
+    empty(read_end);
+    return std::ranges::any_of(links_, [read_end](Link const& one) { return one.read_end.get() == read_end; });
+}
+
+void Links::empty(int read_end) {
+    std::array<char, 16384> thrown_away;
+    for (int reads = 0; reads < most_reads; ++reads) {
+        ssize_t const size = ::read(read_end, thrown_away.data(), thrown_away.size());
+        if (size > 0 || (size < 0 && errno == EINTR)) continue;
+        if (size < 0) return;
+        auto const ended =
+            std::ranges::find_if(links_, [=](Link const& one) { return one.read_end.get() == read_end; });
+        ended->emptied = {};  // before its descriptor is closed
+        links_.erase(ended);
+        return;
+    }
 }
 
 void Links::close_unwritten(std::span<std::string_view const> written) {
@@ -36,12 +88,17 @@ std::vector<LinkState> Links::export_state() const {
     return state;
 }
 
-void Links::import_state(std::vector<LinkState> const& state) {
+Result<> Links::import_state(std::vector<LinkState> const& state) {
+    Result<> outcome;
     for (LinkState const& link : state) {
         links_.push_back({link.reader, UniqueFd{link.read_end}, UniqueFd{link.write_end}});
         for (int const fd : {link.read_end, link.write_end})
             if (fd >= 0) (void)::fcntl(fd, F_SETFD, FD_CLOEXEC);
+        if (link.write_end >= 0) continue;
+        if (auto const emptied = empty_from_now_on(links_.end() - 1); !emptied)
+            outcome = std::unexpected(emptied.error());
     }
+    return outcome;
 }
 
 }  // namespace triton::launcher

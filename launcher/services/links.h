@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/event_loop.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
@@ -21,15 +22,24 @@ struct LinkState {
 
 /// The pipes by which programs write to the standard input of others, one for each reader. We hold both ends, so that
 /// neither side notices the end of the other: written data waits for the next reader, and no writer gets SIGPIPE. What
-/// is inside is for them alone. A pipe stays until the container's end: somebody may still write to it.
+/// is inside is for them alone. A pipe stays until the container's end, or until its reader has left the configuration
+/// and its last writer has ended.
 class Links {
 public:
+    /// `loop` outlives this.
+    explicit Links(EventLoop& loop) : loop_(loop) {}
+
     struct Ends {
         int read = -1;
         int write = -1;
     };
     /// Of the pipe to this reader, which is made at the first call. Borrowed. Errors: those of pipe2(2).
     Result<Ends> ends(std::string_view reader);
+
+    /// There will be no reader. Writers that have not ended do not wait for one: what they write is thrown away until
+    /// they end, or until somebody asks for the ends again. Returns whether there are such.
+    /// Errors: those of epoll_ctl(2).
+    Result<bool> abandon(std::string_view reader);
 
     /// When the container ends: readers without writers find the end of their input. `written`: the
     /// readers that have writers, in ascending order.
@@ -38,14 +48,21 @@ public:
 
     // For an upgrade.
     [[nodiscard]] std::vector<LinkState> export_state() const;
-    void import_state(std::vector<LinkState> const& state);
+    /// Errors: those of abandon(), of pipes that were abandoned. They are imported all the same.
+    Result<> import_state(std::vector<LinkState> const& state);
 
 private:
     struct Link {
         std::string reader;
         UniqueFd read_end;
         UniqueFd write_end;
+        EventLoop::Watch emptied{};  // that it is abandoned; after the descriptor, to be dropped before it
     };
+    Result<bool> empty_from_now_on(std::vector<Link>::iterator link);
+    void empty(int read_end);
+    static bool take_back(Link& link);
+
+    EventLoop& loop_;
     std::vector<Link> links_;
 };
 

@@ -31,9 +31,10 @@ public:
 
         bool operator==(Probe const&) const = default;
     };
+    enum class End : std::uint8_t { good, bad, cancelled };
     struct Verdict {
-        bool ok = false;
-        std::string detail;  ///< why not
+        End end = End::bad;
+        std::string detail{};  ///< bad: why
     };
     struct Calls {
         std::function<void(std::uint64_t id, Probe const& probe)> send;

@@ -147,9 +147,13 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     helpers_.ended(key, outcome);
 }
 
-void Shell::probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) {
-    if (ok) return helpers_.ended(key, {});
-    helpers_.ended(key, {CommandRunner::How::not_started, 0, {ErrorKind::unavailable, {}, std::string(detail), {}, 0}});
+void Shell::probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
+    switch (verdict.end) {
+        case NetworkProbes::End::good: return helpers_.ended(key, {});
+        case NetworkProbes::End::cancelled: return helpers_.ended(key, {.how = CommandRunner::How::cancelled});
+        case NetworkProbes::End::bad: break;
+    }
+    helpers_.ended(key, {CommandRunner::How::not_started, 0, {ErrorKind::unavailable, {}, verdict.detail, {}, 0}});
 }
 
 void Shell::agent_connected(UniqueFd connection) {
@@ -348,6 +352,7 @@ Result<int> Shell::run() {
 
 void Shell::bring_up_to_date() {
     children_.reap();
+    programs_.bring_up_to_date();
     end_round();
 }
 

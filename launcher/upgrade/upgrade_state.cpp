@@ -382,12 +382,6 @@ constexpr void describe(A& a, UpgradeState::Program const*) {
 }
 
 template <class A>
-constexpr void describe(A& a, UpgradeState::ChangedFile const*) {
-    a("program", &UpgradeState::ChangedFile::program);
-    a("path", &UpgradeState::ChangedFile::path);
-}
-
-template <class A>
 constexpr void describe(A& a, UpgradeState::Instance const*) {
     a("program", &UpgradeState::Instance::program);
     a("number", &UpgradeState::Instance::number);
@@ -404,6 +398,13 @@ constexpr void describe(A& a, UpgradeState::PidFile const*) {
     a("device", &UpgradeState::PidFile::device);
     a("inode", &UpgradeState::PidFile::inode);
     a("changed", &UpgradeState::PidFile::changed);
+}
+
+template <class A>
+constexpr void describe(A& a, UpgradeState::FileChange const*) {
+    a("program", &UpgradeState::FileChange::program);
+    a("path", &UpgradeState::FileChange::path);
+    a("quiet_at", &UpgradeState::FileChange::quiet_at);
 }
 
 template <class A>
@@ -424,7 +425,6 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("helpers", &UpgradeState::helpers);
     a("control", &UpgradeState::control);
     a("schedules", &UpgradeState::schedules);
-    a("changed_files", &UpgradeState::changed_files);
     a("cgroup_tree", &UpgradeState::cgroup_tree);
     a("inherited_mask", &UpgradeState::inherited_mask);
     a("sigchld_was_ignored", &UpgradeState::sigchld_was_ignored);
@@ -436,6 +436,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("agent_link", &UpgradeState::agent_link);
     a("probes", &UpgradeState::probes);
     a("pid_files", &UpgradeState::pid_files);
+    a("file_changes", &UpgradeState::file_changes);
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);

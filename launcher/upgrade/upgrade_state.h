@@ -46,14 +46,6 @@ struct UpgradeState {
         bool operator==(Instance const&) const = default;
     };
 
-    /// A file of a program's `files` that has changed, and whose quiet time is not over.
-    struct ChangedFile {
-        std::uint32_t program = 0;
-        std::string path;
-
-        bool operator==(ChangedFile const&) const = default;
-    };
-
     /// Of a process that forks: how what it has started is known, and the file that said as whom it goes on before its
     /// start, which is not to be believed. 0: there was none.
     struct PidFile {
@@ -65,6 +57,15 @@ struct UpgradeState {
         std::int64_t changed = 0;
 
         bool operator==(PidFile const&) const = default;
+    };
+
+    /// Of a file that a program has named under `files`, whose action has not followed yet.
+    struct FileChange {
+        std::uint32_t program = 0;
+        std::string path;
+        TimePoint quiet_at{};
+
+        bool operator==(FileChange const&) const = default;
     };
 
     std::string version;  ///< of the launcher that wrote it
@@ -83,7 +84,6 @@ struct UpgradeState {
     std::vector<process::CommandRunner::Running> helpers;
     std::optional<varlink::HandedSocket> control;
     std::vector<Schedules::NextRun> schedules;
-    std::vector<ChangedFile> changed_files;
     std::string cgroup_tree;           ///< path; empty: none
     std::uint64_t inherited_mask = 0;  ///< of signals, that the processes get back
     bool sigchld_was_ignored = false;
@@ -95,6 +95,7 @@ struct UpgradeState {
     AgentLink::State agent_link;
     std::vector<NetworkProbes::Probe> probes;
     std::vector<PidFile> pid_files;
+    std::vector<FileChange> file_changes;
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet

@@ -5,10 +5,12 @@
 #include <cerrno>
 #include <climits>
 #include <deque>
+#include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
+#include <dirent.h>
 #include <fnmatch.h>
 #include <poll.h>
 #include <sys/inotify.h>
@@ -27,7 +29,10 @@ constexpr int most_links = 40;  // as in the kernel, path_resolution(7)
 constexpr std::size_t most_walks = 100;
 constexpr std::size_t most_walked_paths = 2000;  // in all walks, beyond the least number
 constexpr std::size_t least_walks = 3;
-constexpr std::size_t most_comparisons = 20'000;  // of events with names, a few milliseconds
+constexpr std::size_t most_comparisons = 20'000;  // of events or links with names, a few milliseconds
+// The numbers of names and of links among them are up to those that may write to the directories of patterns.
+constexpr std::size_t most_entries = 10'000;
+constexpr std::size_t most_followed_links = 256;
 
 void push_components(std::deque<std::string>& components, std::string_view path) {
     std::vector<std::string> parts;
@@ -57,6 +62,62 @@ std::string parent_of(std::string const& directory) {
     return slash == 0 || slash == std::string::npos ? "/" : directory.substr(0, slash);
 }
 
+std::string in_directory(std::string const& directory, std::string const& name) {
+    return directory == "/" ? "/" + name : directory + "/" + name;
+}
+
+/// Finds the symbolic links that the patterns of one walk match: in a mounted Secret each file is one. Each directory
+/// is read once.
+class MatchingLinks {
+public:
+    std::vector<std::string> find(std::string const& directory, std::string const& pattern) {
+        std::vector<std::string> found;
+        for (std::string const& name : links_in(directory)) {
+            if (comparisons_left_ == 0) cut(directory, "there are too many names");
+            if (comparisons_left_ == 0) break;
+            --comparisons_left_;
+            if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+            if (found_ == most_followed_links)
+                cut(directory, "there are more than " + std::to_string(most_followed_links));
+            if (found_ == most_followed_links) break;
+            ++found_;
+            found.push_back(in_directory(directory, name));
+        }
+        return found;
+    }
+    [[nodiscard]] std::size_t number() const { return found_; }
+    /// Errors: a limit left some out.
+    [[nodiscard]] Result<> const& outcome() const { return outcome_; }
+
+private:
+    std::vector<std::string> const& links_in(std::string const& directory) {
+        auto const [known, is_new] = read_.try_emplace(directory);
+        if (!is_new) return known->second;
+        std::unique_ptr<DIR, Close> const opened{::opendir(directory.c_str())};
+        while (dirent const* const entry = opened ? ::readdir(opened.get()) : nullptr) {
+            if (entries_left_ == 0) cut(directory, "there are too many names");
+            if (entries_left_ == 0) break;
+            --entries_left_;
+            if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) known->second.emplace_back(entry->d_name);
+        }
+        return known->second;
+    }
+    void cut(std::string const& directory, std::string reason) {
+        if (outcome_)
+            outcome_ = fail(ErrorKind::refused, "follow all links in " + directory + " that patterns match",
+                            std::move(reason));
+    }
+    struct Close {
+        void operator()(DIR* opened) const { ::closedir(opened); }
+    };
+
+    std::unordered_map<std::string, std::vector<std::string>> read_;  // names by directory
+    std::size_t entries_left_ = most_entries;
+    std::size_t comparisons_left_ = most_comparisons;
+    std::size_t found_ = 0;
+    Result<> outcome_;
+};
+
 }  // namespace
 
 Result<PathWatcher> PathWatcher::create() {
@@ -68,14 +129,13 @@ Result<PathWatcher> PathWatcher::create() {
 
 /// Walks the path as the kernel would, and notes in which directory which name decides where it leads: links, the file
 /// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance.
-void PathWatcher::collect(std::vector<std::string> const& paths, std::size_t which, Wanted& wanted) {
-    std::string const& path = paths[which];
+std::string PathWatcher::collect(std::string const& path, std::size_t which, Wanted& wanted) {
     std::deque<std::string> left;
     push_components(left, path);
     std::string directory = "/";
     if (path.empty() || path[0] != '/') {
         std::array<char, PATH_MAX> current;
-        if (!::getcwd(current.data(), current.size())) return;
+        if (!::getcwd(current.data(), current.size())) return {};
         push_components(left, current.data());
     }
     for (int links = 0; !left.empty();) {
@@ -85,10 +145,10 @@ void PathWatcher::collect(std::vector<std::string> const& paths, std::size_t whi
             directory = parent_of(directory);
             continue;
         }
-        std::string const here = directory == "/" ? "/" + name : directory + "/" + name;
+        std::string const here = in_directory(directory, name);
         if (auto const target = read_link(here)) {
             wanted[directory].push_back({name, which});
-            if (++links > most_links) return;
+            if (++links > most_links) return {};
             push_components(left, *target);
             if (target->front() == '/') directory = "/";
             continue;
@@ -97,17 +157,27 @@ void PathWatcher::collect(std::vector<std::string> const& paths, std::size_t whi
         bool const exists = ::stat(here.c_str(), &status) == 0;
         if (left.empty() || !exists || !S_ISDIR(status.st_mode)) {
             wanted[directory].push_back({name, which});
-            return;
+            return left.empty() ? directory : std::string();
         }
         wanted[directory].push_back({{}, which});
         directory = here;
+    }
+    return {};
+}
+
+/// Many links of one directory lead through the same names.
+void PathWatcher::drop_repeated(Wanted& wanted) {
+    for (auto& [directory, names] : wanted) {
+        std::ranges::sort(names);
+        auto const repeated = std::ranges::unique(names);
+        names.erase(repeated.begin(), repeated.end());
     }
 }
 
 std::vector<std::string> PathWatcher::deciding_directories(std::vector<std::string> const& paths) {
     Wanted wanted;
     for (std::size_t which = 0; which < paths.size(); ++which)
-        collect(paths, which, wanted);
+        collect(paths[which], which, wanted);
     std::vector<std::string> found;
     for (auto const& [directory, names] : wanted) {
         if (has_names(names)) found.push_back(directory);
@@ -144,16 +214,22 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
             told_[path] = known == before.end() ? identity_of(path) : known->second;
         }
     }
-    std::size_t const walks_allowed =
-        std::clamp(most_walked_paths / std::max<std::size_t>(paths.size(), 1), least_walks, most_walks);
     Wanted watched;
-    for (std::size_t walks = 0; walks < walks_allowed; ++walks) {
+    std::size_t walked = 0;
+    for (std::size_t walks = 0; walks < most_walks && (walks < least_walks || walked < most_walked_paths); ++walks) {
         Wanted wanted;
-        for (std::size_t which = 0; which < paths.size(); ++which)
-            collect(paths, which, wanted);
+        MatchingLinks links;
+        for (std::size_t which = 0; which < paths.size(); ++which) {
+            std::string const directory = collect(paths[which], which, wanted);
+            if (directory.empty() || !is_pattern(paths[which])) continue;
+            for (std::string const& link : links.find(directory, paths[which].substr(paths[which].rfind('/') + 1)))
+                collect(link, which, wanted);
+        }
+        drop_repeated(wanted);
+        walked += paths.size() + links.number();
         auto const before = names_;
         bool const were_all_there = TRY(watch(wanted));
-        if (were_all_there && wanted == watched && names_ == before) return {};
+        if (were_all_there && wanted == watched && names_ == before) return links.outcome();
         watched = std::move(wanted);
     }
     return fail("what leads to " + paths.front() + " does not stop changing");

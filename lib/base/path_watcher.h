@@ -25,8 +25,9 @@ public:
     [[nodiscard]] int fd() const { return inotify_.get(); }
 
     /// Watches for these paths from now on, as the file system is now. Call it again after each change. The last
-    /// part of one may be a pattern of names (glob(7)).
-    /// Errors: those of inotify_add_watch(2), the rest is watched all the same; directories that change all the time.
+    /// part of one may be a pattern of names (glob(7)): symbolic links among these are followed, up to 256 in all.
+    /// Errors: those of inotify_add_watch(2), and more links than that, the rest is watched all the same; directories
+    /// that change all the time.
     Result<> watch(std::vector<std::string> const& paths);
 
     /// Watches nothing any more.
@@ -58,7 +59,9 @@ private:
         auto operator<=>(Name const&) const = default;
     };
     using Wanted = std::unordered_map<std::string, std::vector<Name>>;  // by directory
-    static void collect(std::vector<std::string> const& paths, std::size_t which, Wanted& wanted);
+    /// Returns the directory in which the last name is looked for; empty: the way to it is not there.
+    static std::string collect(std::string const& path, std::size_t which, Wanted& wanted);
+    static void drop_repeated(Wanted& wanted);
     static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.
     Result<bool> watch(Wanted const& wanted);

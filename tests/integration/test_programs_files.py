@@ -58,14 +58,15 @@ def test_a_burst_is_one_change(place):
     assert launcher.stop() == Exit(code=0)
 
 
-def test_a_mounted_secret(place):
+@pytest.mark.parametrize("name", ["cert.pem", "*.pem"])
+def test_a_mounted_secret(place, name):
     """As the kubelet replaces it: a directory for each version, and one link that is swapped."""
     mount = place.area / "secret"
     (mount / "v1").mkdir(parents=True)
     (mount / "v1/cert.pem").write_text("one")
     (mount / "..data").symlink_to("v1")
     (mount / "cert.pem").symlink_to("..data/cert.pem")
-    launcher = run(place, {"web": service("web", files=files(mount / "cert.pem", action="signal"), reloadSignal="HUP")})
+    launcher = run(place, {"web": service("web", files=files(mount / name, action="signal"), reloadSignal="HUP")})
     pid = launcher.wait_up(tag="web")["pid"]
     for version in ("v2", "v3"):
         (mount / version).mkdir()
@@ -120,5 +121,35 @@ def test_a_new_configuration_watches_for_itself(place):
     one.write_text("not any more")
     two.write_text("now")
     assert launcher.wait_for_event("files-changed")["path"] == str(two)
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_change_is_not_lost_in_an_upgrade(place):
+    """Its quiet time has begun and not passed when the launcher becomes another one."""
+    path = place.area / "cert.pem"
+    path.write_text("one")
+    launcher = run(place, {"web": service("web", files=files(path, quiet="2s"))})
+    launcher.wait_started(tag="web")
+    path.write_text("two")
+    launcher.ctl("upgrade", place.binary)
+    assert not launcher.events_named("files-changed"), "the machine is too slow for this test"
+    launcher.wait_for_event("files-changed", program="web", path=str(path))
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_change_that_waits_for_a_missing_file_is_not_lost_in_an_upgrade(place):
+    cert, key = place.area / "cert.pem", place.area / "key.pem"
+    cert.write_text("one")
+    key.write_text("one")
+    launcher = run(place, {"web": service("web", files=files(cert, key))}, "--log-level", "debug")
+    launcher.wait_started(tag="web")
+    key.unlink()
+    cert.write_text("two")
+    launcher.wait_for_event("files-missing", program="web")
+    launcher.ctl("upgrade", place.binary)
+    key.write_text("two")
+    launcher.wait_for_event("files-changed", program="web")
     launcher.wait_up(tag="web")
     assert launcher.stop() == Exit(code=0)

@@ -87,3 +87,35 @@ def test_it_is_not_captured(place):
     assert "to logger" in launcher.ctl("describe", "web")
     assert run_plainly("ctl", "--socket", launcher.control, "logs", "web").returncode == 1
     assert launcher.stop() == Exit(code=0)
+
+
+def test_writers_do_not_wait_for_a_reader_that_has_gone(place):
+    """A new configuration has another output for them and no reader any more; they go on as they were started."""
+    path = place.area / "log"
+    script = 'while [ ! -e "$0" ]; do read -t 0.02 x <>"$0.fifo"; done; dd if=/dev/zero bs=65536 count=8; echo done >"$0.done"; exec sleep 1000'
+    go = place.area / "go"
+    os.mkfifo(f"{go}.fifo")
+    web = {"command": ["bash", "-c", script, str(go)]}
+    launcher = run(place, {"web": {**web, "output": {"to": "logger"}}, "logger": logger(path)})
+    launcher.wait_for_event("process-started", program="web")
+    launcher.replace({"web": {**web, "output": "null"}})
+    launcher.wait_for_event("process-exited", program="logger")
+    assert "until they are restarted" in launcher.wait_for_event("output-failed", program="logger")["error"]
+    launcher.ctl("upgrade", place.binary)
+    go.touch()
+    eventually((place.area / "go.done").exists, "the writer has written more than a pipe holds")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_reader_that_reads_no_longer(place):
+    """It stays as a program, but nobody writes to it by the new configuration."""
+    launcher = run(place, {"web": service("web", output={"to": "reader"}), "reader": service("reader")})
+    launcher.wait_up(tag="web")
+    launcher.replace({"web": service("web"), "reader": service("reader")})
+    launcher.wait_for_event("configuration-loaded")
+    launcher.ctl("restart", "reader")
+    launcher.wait_for_event("output-failed", program="reader")
+    launcher.ctl("restart", "web")
+    launcher.replace({"web": service("web", output={"to": "reader"}), "reader": service("reader")})
+    launcher.ctl("restart", "web")
+    assert launcher.stop() == Exit(code=0)

@@ -84,6 +84,17 @@ def test_what_an_earlier_run_said_does_not_count(start, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_a_wait_that_nobody_needs_any_longer_has_not_failed(start):
+    """Neither when its process is stopped before it is ready, nor when that ends by itself."""
+    launcher = start({"stopped": shell("echo runs; wait never"), "ended": shell("echo runs; exit 0", restart="never")})
+    launcher.wait_for_event("process-started", program="triton-agent")
+    launcher.wait_for_event("process-exited", program="ended")
+    launcher.ctl("restart", "stopped", "--no-wait")
+    launcher.wait_for_event("process-exited", program="stopped")
+    assert launcher.stop() == Exit(code=0)
+    assert not launcher.events_named("helper-failed")
+
+
 def test_lines_outlive_the_agent(start, area):
     """What was said while no agent was there is read again from what the launcher keeps."""
     launcher = start({"db": shell("wait go; echo listening on :8080; touch $AREA/said; wait never")})

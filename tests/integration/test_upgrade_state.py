@@ -177,18 +177,6 @@ def test_output_file_is_gone(place, area):
     assert controlled.pid("talk") == pid
 
 
-def test_a_file_that_has_just_changed(place, area):
-    """Its quiet time begins anew, and then the program is restarted."""
-    (area / "key.pem").write_text("one")
-    controlled = Controlled(place, {"web": {"steps": STAY, "files": {"paths": [str(area / "key.pem")],
-                                                                     "quietTime": "500ms"}}})
-    controlled.launcher.wait_up()
-    (area / "key.pem").write_text("two")
-    controlled.upgrade()
-    assert controlled.launcher.wait_for_event("files-changed", program="web")["path"] == str(area / "key.pem")
-    controlled.launcher.wait_up()
-
-
 def test_output_is_not_taken_any_more(place, area):
     """A process that was captured when it started, and runs on by a configuration without output, is read on."""
     os.mkfifo(area / "gate")

@@ -3,6 +3,7 @@
 #include "launcher/services/links.h"
 
 #include <array>
+#include <string>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -18,8 +19,27 @@ bool is_at_end(int read_end) {
     return ::read(read_end, byte.data(), byte.size()) == 0;
 }
 
-TEST(Links, OneReaderHasOnePipe) {
-    Links links;
+class LinksTest : public testing::Test {
+protected:
+    void SetUp() override { ASSERT_TRUE(loop); }
+    /// Whether the pipe has a place for this many bytes.
+    static bool takes(int write_end, std::size_t size) {
+        EXPECT_EQ(::fcntl(write_end, F_SETFL, O_NONBLOCK), 0);
+        std::string const bytes(size, 'x');
+        return ::write(write_end, bytes.data(), size) == static_cast<ssize_t>(size);
+    }
+    /// Lets the loop do what there is to do.
+    void turn() {
+        EventLoop::Timer soon{**loop, [this] { (*loop)->stop(); }};
+        soon.arm(TimePoint{});
+        ASSERT_TRUE((*loop)->run());
+    }
+
+    Result<std::unique_ptr<EventLoop>> loop = EventLoop::create();
+    Links links{**loop};
+};
+
+TEST_F(LinksTest, OneReaderHasOnePipe) {
     EXPECT_FALSE(links.is_writing_open());
     Links::Ends const first = *links.ends("logger");
     Links::Ends const again = *links.ends("logger");
@@ -29,8 +49,7 @@ TEST(Links, OneReaderHasOnePipe) {
     EXPECT_TRUE(links.is_writing_open());
 }
 
-TEST(Links, WhomNobodyWritesToFindsTheEnd) {
-    Links links;
+TEST_F(LinksTest, WhomNobodyWritesToFindsTheEnd) {
     int const a = links.ends("a")->read;
     int const b = links.ends("b")->read;
     int const c = links.ends("c")->read;
@@ -45,11 +64,50 @@ TEST(Links, WhomNobodyWritesToFindsTheEnd) {
     EXPECT_FALSE(links.is_writing_open());
 }
 
-TEST(Links, ASuccessorHasTheSamePipesAndKnowsWhichAreClosed) {
-    Links links;
+TEST_F(LinksTest, WritersOfOneWithoutAReaderDoNotWait) {
+    EXPECT_FALSE(*links.abandon("nobody"));
+    Links::Ends const ends = *links.ends("logger");
+    UniqueFd const writer{::fcntl(ends.write, F_DUPFD_CLOEXEC, 0)};
+    ASSERT_TRUE(takes(writer.get(), 65536));
+    EXPECT_TRUE(*links.abandon("logger"));
+    EXPECT_FALSE(*links.abandon("logger"));
+    EXPECT_FALSE(links.is_writing_open());
+    for (int times = 0; times < 3; ++times) {
+        EXPECT_TRUE(takes(writer.get(), 65536));
+        turn();
+    }
+}
+
+TEST_F(LinksTest, AnAbandonedPipeEndsWithItsLastWriter) {
+    Links::Ends const ends = *links.ends("logger");
+    UniqueFd writer{::fcntl(ends.write, F_DUPFD_CLOEXEC, 0)};
+    (void)links.ends("other");
+    EXPECT_TRUE(*links.abandon("logger"));
+    writer = UniqueFd{};
+    turn();
+    ASSERT_EQ(links.export_state().size(), 1U);
+    EXPECT_FALSE(*links.abandon("other")) << "it has no writers";
+    EXPECT_TRUE(links.export_state().empty());
+}
+
+TEST_F(LinksTest, AReaderThatComesBackReadsOn) {
+    Links::Ends const before = *links.ends("logger");
+    UniqueFd const writer{::fcntl(before.write, F_DUPFD_CLOEXEC, 0)};
+    EXPECT_TRUE(*links.abandon("logger"));
+    Links::Ends const after = *links.ends("logger");
+    EXPECT_EQ(after.read, before.read);
+    EXPECT_TRUE(links.is_writing_open());
+    ASSERT_EQ(::write(writer.get(), "again", 5), 5);
+    turn();
+    std::array<char, 8> text{};
+    EXPECT_EQ(::read(after.read, text.data(), text.size()), 5);
+    EXPECT_EQ(::fcntl(after.read, F_GETFL) & O_NONBLOCK, 0);
+}
+
+TEST_F(LinksTest, ASuccessorHasTheSamePipesAndEmptiesTheAbandonedOnes) {
     Links::Ends const a = *links.ends("a");
-    (void)links.ends("b");
-    links.close_unwritten(std::array<std::string_view, 1>{"a"});
+    UniqueFd const writer{::fcntl(links.ends("b")->write, F_DUPFD_CLOEXEC, 0)};
+    EXPECT_TRUE(*links.abandon("b"));
     auto state = links.export_state();
     ASSERT_EQ(state.size(), 2U);
     EXPECT_EQ(state[0], (LinkState{"a", a.read, a.write}));
@@ -58,12 +116,15 @@ TEST(Links, ASuccessorHasTheSamePipesAndKnowsWhichAreClosed) {
         link.read_end = ::dup(link.read_end);
         if (link.write_end >= 0) link.write_end = ::dup(link.write_end);
     }
-    Links successor;
-    successor.import_state(state);
+    Links successor{**loop};
+    ASSERT_TRUE(successor.import_state(state));
     EXPECT_EQ(successor.ends("a")->read, state[0].read_end);
     EXPECT_EQ(::fcntl(state[0].write_end, F_GETFD), FD_CLOEXEC);
-    EXPECT_TRUE(is_at_end(successor.ends("b")->read));
     EXPECT_TRUE(successor.is_writing_open());
+    for (int times = 0; times < 3; ++times) {
+        EXPECT_TRUE(takes(writer.get(), 65536));
+        turn();
+    }
 }
 
 }  // namespace

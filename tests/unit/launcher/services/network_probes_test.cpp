@@ -14,6 +14,14 @@ using Texts = std::vector<std::string>;
 
 class NetworkProbesTest : public testing::Test {
 protected:
+    static std::string text(NetworkProbes::Verdict const& verdict) {
+        switch (verdict.end) {
+            case NetworkProbes::End::good: return "ok";
+            case NetworkProbes::End::bad: return verdict.detail;
+            case NetworkProbes::End::cancelled: return "cancelled";
+        }
+        std::unreachable();
+    }
     void run(NetworkProbes::Key key, Duration timeout = 1s) {
         probes.run({key, config::ProbeKind::tcp, "127.0.0.1:" + std::to_string(key), timeout}, now);
     }
@@ -27,7 +35,7 @@ protected:
                           .cancel = [this](std::uint64_t id) { told.push_back("cancel " + std::to_string(id)); },
                           .done =
                               [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
-                                  told.push_back(std::to_string(key) + (verdict.ok ? " ok" : " " + verdict.detail));
+                                  told.push_back(std::to_string(key) + " " + text(verdict));
                               }}};
 };
 

@@ -155,7 +155,6 @@ UpgradeState odd_state() {
     state.notify.pipes.push_back({{6, 7}, 31});
     state.helpers = {{std::numeric_limits<std::uint64_t>::max() - 1, 40, at(41s), true}, {1, 2, {}, false}};
     state.control = varlink::HandedSocket{50, 51, 52};
-    state.changed_files = {{60, "/etc/tls/key.pem"}};
     state.schedules = {{ProgramId{60}, at(61s), {}}, {ProgramId{62}, {}, 1'000'000}};
     state.cgroup_tree = "/sys/fs/cgroup/\xc3\xa4";
     state.inherited_mask = std::numeric_limits<std::uint64_t>::max();
@@ -169,6 +168,7 @@ UpgradeState odd_state() {
     state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s, {"A=b", "C=\xff"}, {{200, 299}}, "s"}, {}};
     state.probes.back().stream = config::LogStream::err;
     state.pid_files = {{1, 2, 91, 92, 93, 94}, {}};
+    state.file_changes = {{3, "/etc/\xff.pem", at(95s)}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;
@@ -244,7 +244,6 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.control->fd, 50);
     EXPECT_EQ(again.control->device, 51U);
     EXPECT_EQ(again.control->inode, 52U);
-    EXPECT_EQ(again.changed_files, state.changed_files);
     ASSERT_EQ(again.schedules.size(), 2U);
     EXPECT_EQ(again.schedules[0].program, ProgramId{60});
     EXPECT_EQ(again.schedules[0].when, at(61s));
@@ -261,6 +260,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.agent_link, state.agent_link);
     EXPECT_EQ(again.probes, state.probes);
     EXPECT_EQ(again.pid_files, state.pid_files);
+    EXPECT_EQ(again.file_changes, state.file_changes);
     EXPECT_EQ(again.links, state.links);
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);

@@ -80,6 +80,44 @@ TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {
     EXPECT_FALSE(watcher->take_events());
 }
 
+TEST_F(PathWatcherTest, FollowsTheLinksThatAPatternMatches) {
+    for (char const* const version : {"..1", "..2"}) {
+        std::filesystem::create_directories(directory / "secret" / version);
+        std::ofstream(directory / "secret" / version / "cert.pem") << version;
+    }
+    std::filesystem::create_symlink("..1", directory / "secret/..data");
+    std::filesystem::create_symlink("..data/cert.pem", directory / "secret/cert.pem");
+    std::filesystem::create_symlink("..data/other", directory / "secret/other");
+    std::vector<std::string> const paths{directory / "secret/*.pem", directory / "secret/*.key"};
+    ASSERT_TRUE(watcher->watch(paths));
+    watcher->take_events();
+    using Places = std::vector<std::size_t>;
+    std::ofstream(directory / "secret/..1/cert.pem") << "written where it leads";
+    EXPECT_EQ(watcher->take_changes(), Places{0});
+    std::ofstream(directory / "secret/..1/other.pem") << "matched by name, but not there";
+    EXPECT_EQ(watcher->take_changes(), Places{});
+    std::filesystem::create_symlink("..2", directory / "secret/..new");
+    std::filesystem::rename(directory / "secret/..new", directory / "secret/..data");
+    EXPECT_EQ(watcher->take_changes(), Places{0});
+    ASSERT_TRUE(watcher->watch(paths));
+    std::ofstream(directory / "secret/..1/cert.pem") << "left behind";
+    EXPECT_EQ(watcher->take_changes(), Places{});
+    std::ofstream(directory / "secret/..2/cert.pem") << "three";
+    EXPECT_EQ(watcher->take_changes(), Places{0});
+}
+
+TEST_F(PathWatcherTest, SaysWhenAPatternMatchesMoreLinksThanAreFollowed) {
+    for (int number = 0; number < 257; ++number)
+        std::filesystem::create_symlink("nowhere", directory / (std::to_string(number) + ".pem"));
+    Result<> const watched = watcher->watch({directory / "*.pem"});
+    ASSERT_FALSE(watched);
+    EXPECT_EQ(watched.error().text(),
+              "cannot follow all links in " + directory.string() + " that patterns match: there are more than 256");
+    watcher->take_events();
+    std::ofstream(directory / "1000.pem") << "seen all the same";
+    EXPECT_EQ(watcher->take_changes(), std::vector<std::size_t>{0});
+}
+
 TEST_F(PathWatcherTest, TakesEventsInPieces) {
     std::vector<std::string> paths;
     for (int i = 0; i < 300; ++i)
