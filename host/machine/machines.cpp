@@ -733,6 +733,12 @@ Result<> Machines::add(Machine machine, std::string_view command, std::function<
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
+    // The undo of a failed creation would remove it. Where the disk with the machines' files is not mounted, it is
+    // whole.
+    if (TRY(parts_.pool.exists(tree_of(machine.uuid))))
+        return fail(ErrorKind::exists, "tree " + tree_of(machine.uuid).text() +
+                                           " exists already and belongs to no VM; vmadm recover " +
+                                           machine.uuid.text() + " removes it");
     // one command at a time looks for uids and addresses and takes them, until the machine's file exists
     std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));

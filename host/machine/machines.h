@@ -69,8 +69,8 @@ public:
     /// Errors: `not_found`; `refused` when several match.
     Result<Uuid> find(std::string_view name);
 
-    /// Errors: `exists`: "VM with UUID <uuid> already exists"; `not_found` when there is no such image; `refused` for a
-    /// conflict of NICs.
+    /// Errors: `exists`: "VM with UUID <uuid> already exists", or its tree without it; `not_found` when there is no
+    /// such image; `refused` for a conflict of NICs.
     Result<> create(Creation const& creation);
     /// Makes a machine with the content of another one: of one of its snapshots, or, without a name, of its present
     /// state. The two are independent afterwards. Errors: as create(); `not_found` snapshot.

@@ -867,6 +867,34 @@ TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemovedWhenItIsNamed) {
     EXPECT_FALSE(*host.pool().exists(tree_of(uuid)));
 }
 
+/// Where the disk with the machines' files is not mounted, every tree looks like this.
+TEST_F(MachinesTest, ATreeThatIsThereAlreadyIsNotTakenForANewMachine) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::string const stream = (directory() / "stream").string();
+    UniqueFd const to(::open(stream.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(text_of(host.machines->send(uuid, to.get())), "ok");
+    fs::path const kept = fs::path(host.pool().path(tree_of(uuid))) / "root/kept";
+    std::ofstream(kept) << "x";
+    fs::rename(host.root() / "var/triton/vmadm", host.root() / "away");
+
+    Creation const source = creation();
+    ASSERT_EQ(text_of(host.machines->create(source)), "ok");
+    std::string const refusal = "tree machines/" + uuid.text() +
+                                " exists already and belongs to no VM; vmadm recover " + uuid.text() + " removes it";
+    EXPECT_EQ(text_of(host.machines->create(made)), refusal);
+    EXPECT_EQ(text_of(host.machines->clone(source.machine.uuid, "", made)), refusal);
+    UniqueFd const from(::open(stream.c_str(), O_RDONLY | O_CLOEXEC));
+    StreamReader reader(from.get());
+    auto const head = reader.head();
+    ASSERT_TRUE(head);
+    EXPECT_EQ(text_of(host.machines->receive(reader, head->storage, made)), refusal);
+    EXPECT_TRUE(fs::exists(kept));
+    EXPECT_FALSE(host.machines->store().exists(uuid));
+}
+
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
     Host host(directory());
     Creation const made = creation();
