@@ -295,10 +295,11 @@ Result<> Machines::derive(Machine const& machine) {
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
     TRY(derive_network(machine, paths));
     std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
-    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0644));
+    // customer_metadata may have passwords
+    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0600));
     std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
     std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
-    TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0644));
+    TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0600));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "create " + store_.layout().links());
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());

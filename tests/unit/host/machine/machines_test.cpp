@@ -1022,6 +1022,24 @@ TEST_F(MachinesTest, ARollbackDerivesAnew) {
     EXPECT_THAT(derived(), HasSubstr("Boot=yes"));
 }
 
+/// The launcher's environment has the values of customer_metadata, where passwords are.
+TEST_F(MachinesTest, WhatIsDerivedIsNotReadableForEverybody) {
+    Host host(directory());
+    host.units().is_unified = true;
+    Creation const made = creation(R"(,"customer_metadata":{"password":"secret"},"launch":{"programs":{}})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    constexpr fs::perms ours = fs::perms::owner_read | fs::perms::owner_write;
+    for (char const* const kind : {".nspawn", ".environment"}) {
+        fs::path const file = host.root() / "run/systemd/nspawn" / (uuid.text() + kind);
+        EXPECT_EQ(fs::status(file).permissions(), ours) << kind;
+        fs::permissions(file, fs::perms(0644));  // as an older version has left it
+    }
+    ASSERT_TRUE(host.machines->prepare());
+    for (char const* const kind : {".nspawn", ".environment"})
+        EXPECT_EQ(fs::status(host.root() / "run/systemd/nspawn" / (uuid.text() + kind)).permissions(), ours) << kind;
+}
+
 TEST_F(MachinesTest, TwoHundredMachinesComeAndGo) {
     Host host(directory());
     for (int i = 0; i < 200; ++i) {
