@@ -284,8 +284,9 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
 /// calls it sets the quota afterwards.
 Result<> Machines::write_config_beyond_quota(Machine const& machine) {
     auto const written = write_config(machine);
-    if (written || written.error().code != EDQUOT) return written;
-    TRY(parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt));
+    // XFS has no room for a project that has used its quota up, others tell of the quota.
+    bool const may_be_quota = !written && (written.error().code == EDQUOT || written.error().code == ENOSPC);
+    if (!may_be_quota || !parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
     return write_config(machine);
 }
 
@@ -790,8 +791,9 @@ void Machines::take_back_before_quota(Operation& operation, Machine const& befor
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
         if (step.name == "metadata")
             step.undo = [this, before]() -> Result<> {
-                TRY(write_config_beyond_quota(before));
-                return set_quota(before, false);
+                auto const written = write_config_beyond_quota(before);
+                TRY(set_quota(before, false));  // also on a disk that has no room
+                return written;
             };
     }
 }
