@@ -348,11 +348,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
 Result<> Machines::prepare_one(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "prepare"));
     LockFile const lock_file(store_, uuid);
-    Machine const machine = TRY(load(uuid));
-    // Without its tree it would look like a machine that has no launch configuration.
-    if (!TRY(parts_.pool.exists(tree_of(uuid))))
-        return fail(ErrorKind::not_found, "the pool does not have its tree " + tree_of(uuid).text());
-    return derive(machine);
+    return derive(TRY(load_whole(uuid)));
 }
 
 Result<> Machines::underive(Uuid const& uuid) {
@@ -777,9 +773,16 @@ Result<> Machines::install(Uuid const& uuid) {
     return perform_marked(uuid, installation(machine));
 }
 
+/// Loads a machine that has its tree. Without it, it would look like one without metadata and launch configuration.
+Result<Machine> Machines::load_whole(Uuid const& uuid) {
+    Machine machine = TRY(load(uuid));
+    if (TRY(parts_.pool.exists(tree_of(uuid)))) return machine;
+    return fail(ErrorKind::unavailable, "the pool does not have its tree " + tree_of(uuid).text());
+}
+
 Result<Machine> Machines::load_installed(Uuid const& uuid) {
     TRY(finish_interrupted(uuid));
-    return load(uuid);
+    return load_whole(uuid);
 }
 
 /// Lets an update that has no room for its metadata fail as a whole. It would stay to be finished, before anything
@@ -801,8 +804,7 @@ void Machines::take_back_before_quota(Operation& operation, Machine const& befor
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     LockFile const lock_file(store_, uuid);
-    TRY(finish_interrupted(uuid));
-    Machine const before = TRY(load(uuid));
+    Machine const before = TRY(load_installed(uuid));
     Update update = TRY(make(before));
     TRY(check_launch(update.machine));
     TRY(check_network(update.machine));

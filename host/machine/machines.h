@@ -135,6 +135,7 @@ public:
 private:
     Result<MachineLock> lock(Uuid const& uuid, std::string_view command);
     Result<Machine> load(Uuid const& uuid);
+    Result<Machine> load_whole(Uuid const& uuid);
     Result<Machine> load_installed(Uuid const& uuid);
     Result<> load_parts(Machine& machine);
     void observe_files(Machine& machine) const;

@@ -895,6 +895,28 @@ TEST_F(MachinesTest, ATreeThatIsThereAlreadyIsNotTakenForANewMachine) {
     EXPECT_FALSE(host.machines->store().exists(uuid));
 }
 
+/// It would look like one without metadata and launch configuration, and would be written like that.
+TEST_F(MachinesTest, AMachineWhoseTreeIsAwayIsLeftAlone) {
+    Host host(directory());
+    Creation const made = creation(R"(,"tags":{"a":1},"launch":{"programs":{}},"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const tree = host.pool().path(tree_of(uuid));
+    fs::path const away = host.root() / "away";
+    fs::rename(tree, away);
+    std::string const refusal = "the pool does not have its tree machines/" + uuid.text();
+    auto const error_of = [](auto const& result) { return result ? "ok" : result.error().text(); };
+    EXPECT_EQ(error_of(host.machines->update(uuid, updating(R"({"alias":"new"})"))), refusal);
+    EXPECT_EQ(error_of(host.machines->start(uuid)), refusal);
+    EXPECT_EQ(error_of(host.machines->stop(uuid, {})), "ok");
+    EXPECT_FALSE(fs::exists(tree));
+    fs::rename(away, tree);
+    auto const machine = host.machines->get(uuid);
+    ASSERT_TRUE(machine);
+    EXPECT_FALSE(machine->alias);
+    EXPECT_EQ(machine->tags.size(), 1U);
+}
+
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
     Host host(directory());
     Creation const made = creation();
