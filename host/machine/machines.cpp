@@ -227,7 +227,8 @@ Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
 Result<Machines::Listed> Machines::list() {
     auto loaded = TRY(store_.load_all());
     auto const units = parts_.units.all();
-    Listed listed{.machines = {}, .broken = std::move(loaded.broken)};
+    Listed listed{.machines = {}, .broken = std::move(loaded.broken), .states = {}};
+    if (!units) listed.states = std::unexpected(units.error());
     for (Machine& machine : loaded.machines) {
         if (auto parts = load_parts(machine); !parts) {
             listed.broken.push_back({machine.uuid.text(), std::move(parts).error()});
@@ -245,7 +246,10 @@ Result<Machines::Listed> Machines::list() {
 
 Result<Machine> Machines::get(Uuid const& uuid) {
     Machine machine = TRY(read(uuid));
-    UnitStatus status = parts_.units.status(uuid).value_or(UnitStatus{});
+    auto const told = parts_.units.status(uuid);
+    bool const has_systemd = told || told.error().kind != ErrorKind::unavailable;
+    if (!told && has_systemd) notice("the state of VM " + uuid.text() + " is not known: " + told.error().text());
+    UnitStatus status = told.value_or(UnitStatus{});
     add_last_exit(status, store_, uuid);
     observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);

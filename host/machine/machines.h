@@ -54,10 +54,13 @@ public:
     struct Listed {
         std::vector<Machine> machines;
         std::vector<BrokenFile> broken;
+        Result<> states;  ///< why the states are not known, if systemd does not tell them
     };
-    /// All machines with their present state. Without systemd that is "stopped", or what their files say.
+    /// All machines with their present state. Where systemd does not tell it, that is "stopped", or what their files
+    /// say.
     Result<Listed> list();
-    /// One machine, with its snapshots and its launcher's report. Errors: `not_found`.
+    /// One machine, with its snapshots and its launcher's report. Where systemd does not tell its state, it is as
+    /// above, and the user is told. Errors: `not_found`.
     Result<Machine> get(Uuid const& uuid);
     /// The part of a machine that is in its files, without what systemd and the pool know, for callers that keep the
     /// rest.

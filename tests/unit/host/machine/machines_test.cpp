@@ -356,6 +356,7 @@ TEST_F(MachinesTest, WithoutSystemdACreationLeavesNothingAndAListIsThere) {
     auto const listed = host.machines->list();
     ASSERT_TRUE(listed);
     EXPECT_EQ(listed->machines.size(), 1U);
+    EXPECT_EQ(text_of(listed->states), "systemd is not there");
 }
 
 TEST_F(MachinesTest, ACreationThatIsKilledAnywhereIsGoneAfterwards) {
