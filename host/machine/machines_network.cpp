@@ -3,12 +3,13 @@
 #include <utility>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "host/machine/etc_file.h"
 #include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
+#include "host/storage/remove_tree.h"
 #include "lib/base/next_entry.h"
 
 /// The part of Machines that deals with networks.
@@ -74,11 +75,11 @@ Result<> Machines::underive_network(Uuid const& uuid) {
         auto const ports = TRY(all_ports(directory));
         TRY(parts_.networks->lower(ports));
     }
-    for (std::string_view const name :
-         {network::connect_name, network::raised_name, network::inside_name, network::ports_name})
-        TRY(remove_file(file_of(directory, name)));
-    if (::rmdir(directory.c_str()) != 0 && errno != ENOENT) return fail(errno, "remove " + directory);
-    return {};
+    // Whatever is there: a command that was killed while it replaced a file has left another one.
+    UniqueFd const all{::open(store_.layout().networks().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (!all && errno == ENOENT) return {};
+    if (!all) return fail(errno, "open " + store_.layout().networks());
+    return storage::remove_tree(all.get(), uuid.text());
 }
 
 Result<> Machines::guard_network(Machine const& machine) {

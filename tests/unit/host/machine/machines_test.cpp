@@ -918,6 +918,20 @@ TEST_F(MachinesTest, AMachineWhoseTreeIsAwayIsLeftAlone) {
     EXPECT_EQ(machine->tags.size(), 1U);
 }
 
+/// Who is killed while a file is replaced leaves another one.
+TEST_F(MachinesTest, HalfFilesOfItsNetworkDoNotKeepAMachineFromBeingDeleted) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / uuid.text();
+    fs::create_directories(network);
+    for (char const* const name : {"ports.json", "raised.json", "raised.json.new", ".ports.json.0123abcd.tmp"})
+        std::ofstream(network / name) << R"({"ports":[]})";
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
     Host host(directory());
     Creation const made = creation();
