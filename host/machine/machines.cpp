@@ -329,7 +329,8 @@ Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
 Result<std::vector<BrokenFile>> Machines::prepare() {
     std::vector<BrokenFile> failed;
     for (Uuid const& uuid : TRY(store_.marked())) {
-        if (auto done = recover_marked(uuid); !done) failed.push_back({uuid.text(), std::move(done).error()});
+        if (auto done = recover_marked(uuid, lock_patience); !done)
+            failed.push_back({uuid.text(), std::move(done).error()});
     }
     auto loaded = TRY(store_.load_all());
     for (Machine const& machine : loaded.machines) {
@@ -992,63 +993,99 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
 
 // --- recovery ---
 
-Result<> Machines::recover_marked(Uuid const& uuid) {
-    MachineLock const own = TRY(lock(uuid, "recover"));
+Result<> Machines::recover_marked(Uuid const& uuid, milliseconds patience) {
+    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
     LockFile const lock_file(store_, uuid);
     return finish_interrupted(uuid);
 }
 
-Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
-    std::vector<std::string> done;
-    Result<> result;  // the first error; the other machines are recovered all the same
+Result<> Machines::recover_failed(Uuid const& uuid, milliseconds patience, Told const& told) {
+    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
+    LockFile const lock_file(store_, uuid);
+    auto const found = load(uuid);
+    if (!found && found.error().kind == ErrorKind::not_found) return {};  // another command has deleted it
+    Machine repaired = TRY(found);
+    if (repaired.phase != Phase::failed) return {};  // or has repaired it
+    repaired.failure.reset();
+    TRY(perform_marked(uuid, installation(repaired)));
+    told("VM " + uuid.text() + ": installed again");
+    return {};
+}
+
+Result<> Machines::recover_tree(Uuid const& owner, Told const& told) {
+    MachineLock const own = TRY(lock(owner, "recover"));
+    LockFile const lock_file(store_, owner);
+    if (store_.exists(owner)) return {};
+    TRY(perform_marked(owner, deletion(owner)));
+    told("tree " + tree_of(owner).text() + ": removed, it belongs to no VM");
+    return {};
+}
+
+/// What has happened to several machines: the first error, but one does not keep the others from being recovered.
+class Machines::Recovered {
+public:
+    /// `is_named`: only one machine is recovered. Otherwise one that another command has to itself is left to it.
+    Recovered(Told const& told, bool is_named) : told_(told), is_named_(is_named) {}
+    void add(Result<> result) {
+        if (result) return;
+        if (!is_named_ && result.error().kind == ErrorKind::busy)
+            told_(result.error().text() + ": left alone");
+        else if (first_)
+            first_ = std::move(result);
+        else
+            told_(result.error().text());
+    }
+    Result<> result() && { return std::move(first_); }
+
+private:
+    Told const& told_;
+    bool is_named_;
+    Result<> first_;
+};
+
+Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
+    milliseconds const patience = uuid ? lock_patience : milliseconds(0);
+    auto const is_wanted = [&uuid](Uuid const& other) { return !uuid || other == *uuid; };
+    Recovered recovered(told, uuid.has_value());
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
-    telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
+    telling.parts_.notice = told;
     bool is_known = false;  // something of `uuid` was found, which may be gone now
     for (Uuid const& marked : TRY(store_.marked())) {
-        if (uuid && marked != *uuid) continue;
+        if (!is_wanted(marked)) continue;
         is_known = true;
-        if (auto recovered = telling.recover_marked(marked); !recovered && result) result = std::move(recovered);
+        recovered.add(telling.recover_marked(marked, patience));
     }
-    TRY(result);
     forget_strays(store_);
     // Until then a killed clone takes up room, which deletions may be waiting for.
-    if (!uuid) (void)TRY(parts_.pool.recover());
-    for (Machine& machine : TRY(store_.load_all()).machines) {
-        if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
-        MachineLock const own = TRY(lock(machine.uuid, "recover"));
-        LockFile const lock_file(store_, machine.uuid);
-        auto const found = load(machine.uuid);
-        if (!found && found.error().kind == ErrorKind::not_found) continue;  // another command has deleted it
-        Machine repaired = TRY(found);
-        if (repaired.phase != Phase::failed) continue;  // or has repaired it
-        repaired.failure.reset();
-        TRY(perform_marked(machine.uuid, installation(repaired)));
-        done.push_back("VM " + machine.uuid.text() + ": installed again");
+    if (!uuid) {
+        auto const removed = parts_.pool.recover();
+        recovered.add(removed ? Result<>() : std::unexpected(removed.error()));
     }
+    for (Machine const& machine : TRY(store_.load_all()).machines)
+        if (machine.phase == Phase::failed && is_wanted(machine.uuid))
+            recovered.add(recover_failed(machine.uuid, patience, told));
     for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
-        if (!owner || (uuid && *owner != *uuid) || store_.exists(*owner)) continue;
-        if (!uuid) {
-            // If the disk with the machines' files were not mounted, all trees would look like this.
-            done.push_back("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() +
-                           " removes it");
-            continue;
-        }
-        MachineLock const own = TRY(lock(*owner, "recover"));
-        LockFile const lock_file(store_, *owner);
-        if (store_.exists(*owner)) continue;
-        TRY(perform_marked(*owner, deletion(*owner)));
-        done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
+        if (!owner || !is_wanted(*owner) || store_.exists(*owner)) continue;
         is_known = true;
+        if (uuid)
+            recovered.add(recover_tree(*owner, told));
+        else  // if the disk with the machines' files were not mounted, all trees would look like this
+            told("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() + " removes it");
     }
-    for (StrayNetwork& stray : TRY(remove_stray_networks())) {
-        is_known = is_known || stray.owner == uuid;
-        done.push_back(std::move(stray.removed));
+    for (Uuid const& owner : TRY(stray_networks())) {
+        if (!is_wanted(owner)) continue;
+        is_known = true;
+        if (uuid)
+            recovered.add(recover_network(owner, told));
+        else  // likewise, and the machine may run
+            told("network of VM " + owner.text() + ": there is no such VM; vmadm recover " + owner.text() +
+                 " removes it");
     }
     // Nothing of it was to be done: a machine that exists is sound, and one that does not exist is an error.
     if (uuid && !is_known) (void)TRY(store_.load(*uuid));
-    return done;
+    return std::move(recovered).result();
 }
 
 }  // namespace triton::machine

@@ -111,11 +111,12 @@ public:
     Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
     Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
 
-    /// Finishes or undoes interrupted operations, for one machine or all. Reports trees without a machine, and removes
-    /// the one of `uuid`.
-    /// Returns a sentence for each thing that it did. Errors: `not_found` when there is neither a machine `uuid` nor
-    /// anything left of one.
-    Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
+    using Told = std::function<void(std::string)>;
+    /// Finishes or undoes interrupted operations, for one machine or all; of all, those that another command has to
+    /// itself are left to that. Names trees and networks without a machine, and removes those of `uuid`. `told` gets a
+    /// sentence for each thing that it did, and for each error but the first. Errors: the first one, after all is done;
+    /// `not_found` when there is neither a machine `uuid` nor anything left of one.
+    Result<> recover(std::optional<Uuid> const& uuid, Told const& told);
 
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
@@ -145,7 +146,11 @@ private:
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
-    Result<> recover_marked(Uuid const& uuid);
+    Result<> recover_marked(Uuid const& uuid, milliseconds patience);
+    Result<> recover_failed(Uuid const& uuid, milliseconds patience, Told const& told);
+    Result<> recover_tree(Uuid const& owner, Told const& told);
+    Result<> recover_network(Uuid const& owner, Told const& told);
+    class Recovered;
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
     /// Makes a machine by an operation. Only one command at a time looks for uids and addresses and takes them.
@@ -173,11 +178,8 @@ private:
     Result<> underive_network(Uuid const& uuid);
     Result<> guard_network(Machine const& machine);
     Result<> check_links(Machine const& machine);
-    struct StrayNetwork {
-        Uuid owner;
-        std::string removed;  ///< says so
-    };
-    Result<std::vector<StrayNetwork>> remove_stray_networks();
+    /// The owners of networks that do not exist.
+    Result<std::vector<Uuid>> stray_networks();
     void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
     void write_etc(std::string const& tree, std::string const& name, std::string_view text);

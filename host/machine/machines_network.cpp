@@ -88,21 +88,25 @@ Result<> Machines::guard_network(Machine const& machine) {
     return parts_.networks->guard(guarded(std::move(raised), machine));
 }
 
-Result<std::vector<Machines::StrayNetwork>> Machines::remove_stray_networks() {
-    std::vector<StrayNetwork> done;
+Result<std::vector<Uuid>> Machines::stray_networks() {
+    std::vector<Uuid> strays;
     std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(store_.layout().networks().c_str()), ::closedir);
-    if (!all && errno == ENOENT) return done;
+    if (!all && errno == ENOENT) return strays;
     if (!all) return fail(errno, "open " + store_.layout().networks());
     while (dirent const* const entry = TRY(next_entry(all.get(), store_.layout().networks()))) {
         auto const uuid = Uuid::parse(entry->d_name);
-        if (!uuid || store_.exists(*uuid)) continue;
-        MachineLock const own = TRY(lock(*uuid, "recover"));
-        LockFile const lock_file(store_, *uuid);
-        if (store_.exists(*uuid)) continue;
-        TRY(underive(*uuid));
-        done.push_back({*uuid, "network of VM " + uuid->text() + ": removed, there is no such VM"});
+        if (uuid && !store_.exists(*uuid)) strays.push_back(*uuid);
     }
-    return done;
+    return strays;
+}
+
+Result<> Machines::recover_network(Uuid const& owner, Told const& told) {
+    MachineLock const own = TRY(lock(owner, "recover"));
+    LockFile const lock_file(store_, owner);
+    if (store_.exists(owner)) return {};
+    TRY(underive(owner));
+    told("network of VM " + owner.text() + ": removed, there is no such VM");
+    return {};
 }
 
 /// The image's own init may set the host name that it finds in /etc.

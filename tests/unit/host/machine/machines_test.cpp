@@ -233,6 +233,16 @@ private:
 
 std::string text_of(Result<> const& result) { return result ? "ok" : result.error().text(); }
 
+struct Recovery {
+    std::vector<std::string> lines;
+    Result<> result;
+};
+Recovery recover(Machines& machines, std::optional<Uuid> const& uuid) {
+    Recovery recovery;
+    recovery.result = machines.recover(uuid, [&](std::string line) { recovery.lines.push_back(std::move(line)); });
+    return recovery;
+}
+
 TEST_F(MachinesTest, WhatCreateMakesDeleteRemoves) {
     Host host(directory());
     Creation const made =
@@ -350,7 +360,7 @@ TEST_F(MachinesTest, WithoutSystemdACreationLeavesNothingAndAListIsThere) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().text(), "systemd is not there");
     host.units().is_gone = false;
-    EXPECT_TRUE(host.machines->recover(std::nullopt));
+    EXPECT_TRUE(recover(*host.machines, std::nullopt).result);
     EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
     host.units().is_gone = true;
     auto const listed = host.machines->list();
@@ -367,7 +377,7 @@ TEST_F(MachinesTest, ACreationThatIsKilledAnywhereIsGoneAfterwards) {
         bool const was_killed = kill_at(n, [&made](Machines& machines) { return machines.create(made); });
         Host host(directory());
         ASSERT_TRUE(host.machines->list());
-        ASSERT_TRUE(host.machines->recover(uuid));
+        ASSERT_TRUE(recover(*host.machines, uuid).result);
         EXPECT_FALSE(fs::exists(host.root() / "var/triton/vmadm/journal" / (uuid.text() + ".json"))) << n;
         auto const machine = host.machines->get(uuid);
         if (machine) {  // killed at its first start
@@ -426,7 +436,7 @@ TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
         Uuid const uuid = made.machine.uuid;
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.clone(source, "", made); });
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        ASSERT_TRUE(recover(*host.machines, uuid).result) << n;
         auto const machine = host.machines->get(uuid);
         if (machine) {  // killed at its first start
             EXPECT_EQ(machine->phase, Phase::installed) << n;
@@ -460,7 +470,7 @@ TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
     for (int n = 0;; ++n) {
         bool const was_killed = kill_at(n, receive);
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        ASSERT_TRUE(recover(*host.machines, uuid).result) << n;
         if (!was_killed) {
             auto const machine = host.machines->get(uuid);
             ASSERT_TRUE(machine);
@@ -482,7 +492,7 @@ TEST_F(MachinesTest, ADeletionThatIsKilledAnywhereIsFinished) {
         bool const was_killed = kill_at(n, [&uuid](Machines& machines) { return machines.destroy(uuid); });
         Host host(directory());
         ASSERT_TRUE(host.machines->list());
-        auto const recovered = host.machines->recover(uuid);
+        auto const recovered = recover(*host.machines, uuid).result;
         bool const is_gone = !recovered && recovered.error().kind == ErrorKind::not_found;
         ASSERT_TRUE(recovered || is_gone) << recovered.error().text();
         EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
@@ -501,7 +511,7 @@ TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
                                    updating(R"({"alias":")" + alias + R"(","tags":{"n":)" + std::to_string(n) + "}}"));
         });
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid));
+        ASSERT_TRUE(recover(*host.machines, uuid).result);
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine);
         EXPECT_EQ(machine->alias, alias);
@@ -525,7 +535,7 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.reprovision(uuid, image); });
         Host host(directory());
         State const before = host.units().status(uuid)->is_down() ? State::stopped : State::running;
-        auto const recovered = host.machines->recover(uuid);
+        auto const recovered = recover(*host.machines, uuid).result;
         ASSERT_TRUE(recovered) << recovered.error().text();
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine) << n;
@@ -732,7 +742,7 @@ TEST_F(MachinesTest, WhoComesWhileAMachineIsDeletedComesBeforeOrAfter) {
          }},
         {"clone", [&](Machines& machines) { return machines.clone(uuid, "", copy); }},
         {"send", [&](Machines& machines) { return machines.send(uuid, nowhere.get()); }},
-        {"recover", [&](Machines& machines) { return without_value(machines.recover(std::nullopt)); }},
+        {"recover", [&](Machines& machines) { return recover(machines, std::nullopt).result; }},
     };
     for (auto const& [name, act] : acts) {
         for (int n = 0; n < rounds_at_once; ++n) {
@@ -857,14 +867,14 @@ TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemovedWhenItIsNamed) {
     Host host(directory());
     Uuid const uuid = *Uuid::random();
     ASSERT_TRUE(host.pool().make(tree_of(uuid)));
-    auto const told = host.machines->recover(std::nullopt);
-    ASSERT_TRUE(told);
-    EXPECT_THAT(*told, ElementsAre("tree machines/" + uuid.text() + ": belongs to no VM; vmadm recover " + uuid.text() +
-                                   " removes it"));
+    auto const told = recover(*host.machines, std::nullopt);
+    ASSERT_TRUE(told.result);
+    EXPECT_THAT(told.lines, ElementsAre("tree machines/" + uuid.text() + ": belongs to no VM; vmadm recover " +
+                                        uuid.text() + " removes it"));
     EXPECT_TRUE(*host.pool().exists(tree_of(uuid)));
-    auto const done = host.machines->recover(uuid);
-    ASSERT_TRUE(done);
-    EXPECT_THAT(*done, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
+    auto const done = recover(*host.machines, uuid);
+    ASSERT_TRUE(done.result);
+    EXPECT_THAT(done.lines, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
     EXPECT_FALSE(*host.pool().exists(tree_of(uuid)));
 }
 
@@ -930,6 +940,51 @@ TEST_F(MachinesTest, HalfFilesOfItsNetworkDoNotKeepAMachineFromBeingDeleted) {
         std::ofstream(network / name) << R"({"ports":[]})";
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
     EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
+/// A machine may run although its file is away: the disk with the files is not mounted.
+TEST_F(MachinesTest, ANetworkThatBelongsToNobodyIsRemovedWhenItIsNamed) {
+    Host host(directory());
+    Uuid const uuid = *Uuid::random();
+    Uuid const other = *Uuid::random();
+    fs::path const networks = host.root() / "run/triton/network";
+    for (Uuid const& owner : {uuid, other})
+        fs::create_directories(networks / owner.text());
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_EQ(text_of(told.result), "ok");
+    EXPECT_THAT(
+        told.lines,
+        testing::UnorderedElementsAre(
+            "network of VM " + uuid.text() + ": there is no such VM; vmadm recover " + uuid.text() + " removes it",
+            "network of VM " + other.text() + ": there is no such VM; vmadm recover " + other.text() + " removes it"));
+    auto const done = recover(*host.machines, uuid);
+    EXPECT_EQ(text_of(done.result), "ok");
+    EXPECT_THAT(done.lines, ElementsAre("network of VM " + uuid.text() + ": removed, there is no such VM"));
+    EXPECT_FALSE(fs::exists(networks / uuid.text()));
+    EXPECT_TRUE(fs::exists(networks / other.text()));
+}
+
+TEST_F(MachinesTest, AMachineThatCannotBeRecoveredDoesNotKeepOthersFromIt) {
+    Creation const first = creation();
+    Creation const last = creation();
+    for (Creation const* const made : {&first, &last})
+        ASSERT_TRUE(kill_at(4, [made](Machines& machines) { return machines.create(*made); }));
+    Host host(directory());
+    fs::path const journal = host.root() / "var/triton/vmadm/journal";
+    std::ofstream(journal / "00000000-0000-4000-8000-000000000000.json") << "{}";
+    Uuid const stray = *Uuid::random();
+    ASSERT_TRUE(host.pool().make(tree_of(stray)));
+    auto const busy = host.machines->store().lock(last.machine.uuid, "vmadm create", milliseconds(0));
+    ASSERT_TRUE(busy);
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_THAT(text_of(told.result), HasSubstr("it is not a mark of an operation"));
+    EXPECT_THAT(told.lines,
+                testing::IsSupersetOf({"VM " + first.machine.uuid.text() + ": an interrupted create was undone",
+                                       "VM " + last.machine.uuid.text() + " is in use by \"vmadm create\" (process " +
+                                           std::to_string(::getpid()) + "): left alone",
+                                       "tree machines/" + stray.text() + ": belongs to no VM; vmadm recover " +
+                                           stray.text() + " removes it"}));
+    EXPECT_TRUE(fs::exists(journal / (last.machine.uuid.text() + ".json")));
 }
 
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
