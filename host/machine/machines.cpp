@@ -840,6 +840,11 @@ Result<> Machines::destroy(Uuid const& uuid) {
         return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
     // only then does the machine's file say that it has a unit
     if (mark && *mark && (*mark)->operation == "install") TRY(finish_interrupted(uuid));
+    if (mark && *mark && (*mark)->operation == "clone") {
+        // Its source has a snapshot. What cannot be undone now does not keep the rest from being deleted.
+        auto const undone = finish_interrupted(uuid);
+        if (undone && !store_.exists(uuid)) return {};
+    }
     return perform_marked(uuid, deletion(uuid));
 }
 
@@ -999,6 +1004,15 @@ Result<> Machines::recover_marked(Uuid const& uuid, milliseconds patience) {
     return finish_interrupted(uuid);
 }
 
+Result<> Machines::recover_snapshots(Uuid const& uuid, Told const& told) {
+    auto const own = store_.lock(uuid, "vmadm recover", milliseconds(0));
+    if (!own) return {};  // it may be copied just now
+    LockFile const lock_file(store_, uuid);
+    if (!store_.exists(uuid) || !TRY(parts_.pool.exists(tree_of(uuid)))) return {};
+    if (TRY(forget_copy_snapshots(uuid))) told("VM " + uuid.text() + ": the snapshot of an interrupted copy was removed");
+    return {};
+}
+
 Result<> Machines::recover_failed(Uuid const& uuid, milliseconds patience, Told const& told) {
     MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
     LockFile const lock_file(store_, uuid);
@@ -1062,9 +1076,11 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
         auto const removed = parts_.pool.recover();
         recovered.add(removed ? Result<>() : std::unexpected(removed.error()));
     }
-    for (Machine const& machine : TRY(store_.load_all()).machines)
-        if (machine.phase == Phase::failed && is_wanted(machine.uuid))
-            recovered.add(recover_failed(machine.uuid, patience, told));
+    for (Machine const& machine : TRY(store_.load_all()).machines) {
+        if (!is_wanted(machine.uuid)) continue;
+        recovered.add(recover_snapshots(machine.uuid, told));
+        if (machine.phase == Phase::failed) recovered.add(recover_failed(machine.uuid, patience, told));
+    }
     for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
         if (!owner || !is_wanted(*owner) || store_.exists(*owner)) continue;

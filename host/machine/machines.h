@@ -147,6 +147,7 @@ private:
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
     Result<> recover_marked(Uuid const& uuid, milliseconds patience);
+    Result<> recover_snapshots(Uuid const& uuid, Told const& told);
     Result<> recover_failed(Uuid const& uuid, milliseconds patience, Told const& told);
     Result<> recover_tree(Uuid const& owner, Told const& told);
     Result<> recover_network(Uuid const& owner, Told const& told);
@@ -163,6 +164,8 @@ private:
     Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);
     Operation cloning(Machine const& machine, Uuid const& source, std::string_view snapshot);
     Result<> copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to);
+    /// Removes the snapshots that a killed clone or send of a machine has left. Returns whether there were any.
+    Result<bool> forget_copy_snapshots(Uuid const& uuid);
     Result<> receive_tree(StreamReader& stream, Uuid const& uuid);
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);

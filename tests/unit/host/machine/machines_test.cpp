@@ -450,6 +450,42 @@ TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
     EXPECT_GT(kills, 12);
 }
 
+TEST_F(MachinesTest, ACloneThatWasKilledIsDeletedWithItsSnapshotOfTheSource) {
+    Creation const first = creation();
+    ASSERT_EQ(text_of(Host(directory()).machines->create(first)), "ok");
+    Uuid const source = first.machine.uuid;
+    for (int n = 0;; ++n) {
+        Creation const made = creation(R"(,"autoboot":false)");
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.clone(source, "", made); });
+        Host host(directory());
+        bool const is_left =
+            host.machines->store().exists(made.machine.uuid) || *host.machines->store().mark(made.machine.uuid);
+        EXPECT_EQ(text_of(host.machines->destroy(made.machine.uuid)) == "ok", is_left) << n;
+        EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty()) << n;
+        EXPECT_THAT(*host.pool().snapshots(tree_of(source)), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, RecoveryRemovesTheSnapshotOfAnInterruptedCopy) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    auto const snapshot = *storage::SnapshotName::parse("copy-" + uuid.text());  // as a send makes it
+    ASSERT_TRUE(host.pool().snapshot(tree_of(uuid), snapshot));
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "own")), "ok");
+    {
+        auto const sending = host.machines->store().lock(uuid, "vmadm send", milliseconds(0));
+        ASSERT_TRUE(sending);
+        EXPECT_EQ(text_of(recover(*host.machines, std::nullopt).result), "ok");
+        EXPECT_EQ(host.pool().snapshots(tree_of(uuid))->size(), 2U);
+    }
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_THAT(told.lines, ElementsAre("VM " + uuid.text() + ": the snapshot of an interrupted copy was removed"));
+    EXPECT_EQ(host.pool().snapshots(tree_of(uuid))->size(), 1U);
+}
+
 TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
     std::string const file = (directory() / "stream").string();
     Creation made = creation(R"(,"tags":{"a":1})");
