@@ -34,6 +34,7 @@ constexpr std::int64_t first_of_uids = 1879048192;
 constexpr std::int64_t end_of_uids = 2147352576;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
 constexpr std::size_t longest_snapshot_name = 64;
+constexpr std::string_view forced = "force";  // the data of a reboot
 constexpr std::string_view group = "machines";
 constexpr std::string_view incoming_group = "incoming";  // of the tree that will replace a machine's
 
@@ -315,10 +316,15 @@ void Machines::await_listener(Machine const& machine, UnitStatus const& status) 
     parts_.units.await_listener(machine.uuid, status, (init ? *init : std::nullopt).value_or(Init{}).kill_signal);
 }
 
+Result<> Machines::check_init(Machine const& machine) const {
+    std::string const root = root_of(machine.uuid);
+    if (::access(root.c_str(), F_OK) != 0 || TRY(init_of(machine, root))) return {};
+    return fail(ErrorKind::refused, "start VM " + machine.uuid.text(), no_init_text(machine));
+}
+
 Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
     Uuid const& uuid = machine.uuid;
-    if (::access(root_of(uuid).c_str(), F_OK) == 0 && !TRY(init_of(machine, root_of(uuid))))
-        return fail(ErrorKind::refused, "start VM " + uuid.text(), no_init_text(machine));
+    TRY(check_init(machine));
     auto started = parts_.units.start(uuid, start_limit, [&own] { own.give_back(); });
     if (!started && started.error().kind == ErrorKind::timeout)
         started.error().details.push_back("VM " + uuid.text() + " goes on starting: vmadm console " + uuid.text() +
@@ -573,10 +579,13 @@ Operation Machines::change(Machine const& machine) {
 
 /// Gives the machine its new image, as `machine` describes it. The new tree is made next to the old one, so nothing is
 /// lost before the swap.
-Operation Machines::reprovisioning(Machine const& machine) {
+Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
-    Operation operation{.name = "reprovision", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    Operation operation{.name = "reprovision",
+                        .after_kill = Outcome::finished,
+                        .was_running = was_running,
+                        .data = whole_text(machine)};
     operation.steps = {
         {.name = "hold of the image",
          .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
@@ -620,14 +629,18 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
+    add_start_step(operation, uuid);
     // Before the swap, the machine is unchanged.
     auto const swap = std::ranges::find(operation.steps, "swap", &Step::name);
     operation.undone_before = static_cast<std::size_t>(swap - operation.steps.begin());
     return operation;
 }
 
-Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snapshot) {
-    Operation operation{.name = "rollback-snapshot", .after_kill = Outcome::finished, .data = snapshot.text()};
+Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running) {
+    Operation operation{.name = "rollback-snapshot",
+                        .after_kill = Outcome::finished,
+                        .was_running = was_running,
+                        .data = snapshot.text()};
     operation.steps = {
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
         {.name = "later snapshots",
@@ -641,13 +654,40 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
          }},
         {.name = "content", .run = [this, uuid, snapshot] { return parts_.pool.rollback(tree_of(uuid), snapshot); }},
     };
+    add_start_step(operation, uuid);
     return operation;
+}
+
+/// For a PID 1 that cannot be asked to reboot.
+Operation Machines::rebooting(Uuid const& uuid, bool force) {
+    Operation operation{.name = "reboot",
+                        .after_kill = Outcome::finished,
+                        .undone_before = 1,
+                        .was_running = true,
+                        .data = force ? std::string(forced) : ""};
+    operation.steps = {{.name = "stop", .run = [this, uuid, force] {
+                            return force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {});
+                        }}};
+    add_start_step(operation, uuid);
+    return operation;
+}
+
+/// Starts a machine that ran before, as a step: so it is not forgotten when the command is killed. What keeps it from
+/// starting does not keep the operation from its end, and is told by start_unit() or finish_interrupted().
+void Machines::add_start_step(Operation& operation, Uuid const& uuid) {
+    if (!operation.was_running) return;
+    operation.steps.push_back({.name = "start", .run = [this, uuid]() -> Result<> {
+                                   (void)start_again(uuid);
+                                   return {};
+                               }});
 }
 
 Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "delete") return deletion(uuid);
     if (mark.operation == "clone") return operation_of_clone(mark.data, uuid);
-    if (mark.operation == "rollback-snapshot") return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)));
+    if (mark.operation == "rollback-snapshot")
+        return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)), mark.was_running);
+    if (mark.operation == "reboot") return rebooting(uuid, mark.data == forced);
     Machine machine = TRY(parse_file(mark.data, "the journal of VM " + uuid.text()));
     if (machine.uuid != uuid)
         return fail(ErrorKind::corrupt, "the journal of VM " + uuid.text() + " is of another one");
@@ -655,7 +695,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
         return creation(machine, mark.operation == "create" ? "create" : "receive");
     if (mark.operation == "install") return installation(machine);
     if (mark.operation == "update") return change(machine);
-    if (mark.operation == "reprovision") return reprovisioning(machine);
+    if (mark.operation == "reprovision") return reprovisioning(machine, mark.was_running);
     return fail(ErrorKind::unsupported,
                 "VM " + uuid.text() +
                     " was left by an operation that this version does not know: " + json::shown(mark.operation));
@@ -681,7 +721,8 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
                                         .outcome = is_undone ? "it was interrupted, and has been undone" : "ok",
                                         .detail = is_undone ? "" : R"("it was interrupted, and finished later")"});
     if (!kept) notice("the history misses this: " + kept.error().text());
-    return before && !before->is_down() ? start_again(uuid) : Result<>();
+    bool const was_running = mark->was_running || (before && !before->is_down());
+    return was_running ? start_again(uuid) : Result<>();
 }
 
 /// Starts a machine that was up, or that the boot of the host was about to start, before an interrupted operation
@@ -691,6 +732,7 @@ Result<> Machines::start_again(Uuid const& uuid) {
     if (!TRY(parts_.units.status(uuid)).is_down()) return {};
     Machine const machine = TRY(load(uuid));
     if (machine.phase != Phase::installed) return {};
+    TRY(check_init(machine));
     TRY(derive(machine));
     auto started = parts_.units.start(uuid, std::chrono::seconds(0), {});
     return !started && started.error().kind == ErrorKind::timeout ? Result<>() : started;
@@ -858,7 +900,7 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot reprovision");
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
     machine.image_uuid = image;
-    TRY(perform_marked(uuid, reprovisioning(machine)));
+    TRY(perform_marked(uuid, reprovisioning(machine, was_running)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
@@ -944,7 +986,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (!force) await_listener(machine, status);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
     if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
-    TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {}));
+    TRY(perform_marked(uuid, rebooting(uuid, force)));
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
 }
@@ -988,12 +1030,10 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     if (std::ranges::find(snapshots, snapshot) == snapshots.end())
         return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
-    TRY(perform_marked(uuid, rollback(uuid, snapshot)));
+    TRY(perform_marked(uuid, rollback(uuid, snapshot, was_running)));
     if (!was_running) return {};
-    Machine const machine = TRY(load(uuid));
-    TRY(derive(machine));  // config/ has come back with the content
     TRY(parts_.units.reset(uuid));
-    return start_unit(machine, own);
+    return start_unit(TRY(load(uuid)), own);
 }
 
 // --- recovery ---

@@ -146,6 +146,7 @@ private:
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
+    Result<> check_init(Machine const& machine) const;
     Result<> recover_marked(Uuid const& uuid, milliseconds patience);
     Result<> recover_snapshots(Uuid const& uuid, Told const& told);
     Result<> recover_failed(Uuid const& uuid, milliseconds patience, Told const& told);
@@ -170,8 +171,10 @@ private:
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
     Operation change(Machine const& machine);
-    Operation reprovisioning(Machine const& machine);
-    Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot);
+    Operation reprovisioning(Machine const& machine, bool was_running);
+    Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running);
+    Operation rebooting(Uuid const& uuid, bool force);
+    void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
     void take_back_before_quota(Operation& operation, Machine const& before);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);

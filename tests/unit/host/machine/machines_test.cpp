@@ -570,12 +570,11 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         }
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.reprovision(uuid, image); });
         Host host(directory());
-        State const before = host.units().status(uuid)->is_down() ? State::stopped : State::running;
         auto const recovered = recover(*host.machines, uuid).result;
         ASSERT_TRUE(recovered) << recovered.error().text();
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine) << n;
-        EXPECT_EQ(machine->state, before) << n;
+        EXPECT_EQ(machine->state, State::running) << n;
         EXPECT_EQ(machine->image_uuid, image) << n;
         EXPECT_EQ(machine->tags.size(), 1U) << n;
         EXPECT_TRUE(machine->launch) << n;
@@ -584,6 +583,48 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text())) << n;
         EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
         EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, AMachineThatIsHaltedForAWhileRunsAgainWhereverThatIsKilled) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    using Act = std::function<Result<>(Machines&)>;
+    std::vector<std::pair<std::string, Act>> const acts{
+        {"rollback", [&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); }},
+        {"reboot", [&](Machines& machines) { return machines.reboot(uuid, false); }},
+        {"forced reboot", [&](Machines& machines) { return machines.reboot(uuid, true); }},
+    };
+    for (auto const& [name, act] : acts) {
+        for (int n = 0;; ++n) {
+            bool const was_killed = kill_at(n, act);
+            Host host(directory());
+            EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+            EXPECT_EQ(host.machines->get(uuid)->state, State::running) << name << ", killed at " << n;
+            if (!was_killed) break;
+        }
+    }
+}
+
+TEST_F(MachinesTest, AMachineThatWasDownStaysDownWhenAnInterruptedRollbackIsFinished) {
+    Creation const made = creation(R"(,"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    for (int n = 0;; ++n) {
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); });
+        Host host(directory());
+        EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+        EXPECT_EQ(host.machines->get(uuid)->state, State::stopped) << n;
         if (!was_killed) break;
     }
 }
