@@ -83,14 +83,17 @@ Result<> prepare_port(Port const& port, Interface& interface, Host& host) {
     std::unreachable();
 }
 
-Result<> lower_port(Port const& port, Host& host) {
-    TRY(host.remove(port.host_link()));
-    if (port.rules.empty()) return {};
+Result<> unguard_port(Port const& port, Host& host) {
     auto const unguarded = host.change_rules(unguard_transaction(port.host_link()));
     bool const was_never_guarded = !unguarded && (unguarded.error().kind == ErrorKind::unavailable ||
                                                   unguarded.error().kind == ErrorKind::unsupported);
     if (was_never_guarded) return {};  // this host does not support it
     return unguarded;
+}
+
+Result<> lower_port(Port const& port, Host& host) {
+    TRY(host.remove(port.host_link()));
+    return port.rules.empty() ? Result<>() : unguard_port(port, host);
 }
 
 /// Adds the NIC to the front of an error.
@@ -141,8 +144,8 @@ Result<> lower_ports(std::span<Port const> ports, Host& host) {
 Result<> guard_ports(std::span<Port const> ports, Host& host) {
     for (Port const& port : ports) {
         if (port.tag.attachment != Attachment::bridge) continue;
-        TRY(of_port(port, host.change_rules(port.rules.empty() ? unguard_transaction(port.host_link())
-                                                               : guard_transaction(port.host_link(), port.rules))));
+        TRY(of_port(port, port.rules.empty() ? unguard_port(port, host)
+                                             : host.change_rules(guard_transaction(port.host_link(), port.rules))));
     }
     return {};
 }

@@ -114,6 +114,18 @@ TEST(Ports, GoWhereNothingCanBeGuarded) {
     EXPECT_THAT(text_of(lower_ports(std::vector{port()}, host)), testing::HasSubstr("it is told to fail"));
 }
 
+TEST(Ports, ThatAreOpenAreSoWhereNothingCanBeGuarded) {
+    FakeHost host;
+    host.make(port().host_link(), "veth");
+    host.failing = "unguard";
+    host.failing_kind = ErrorKind::unavailable;
+    Port open = port();
+    open.rules.clear();
+    EXPECT_EQ(text_of(guard_ports(std::vector{open}, host)), "ok");
+    host.failing = "guard";
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), port().nic + ": cannot do that: it is told to fail");
+}
+
 TEST(Ports, AreNeverUpWhenSomethingFails) {
     for (char const* const failing : {"change fe", "guard", "change master"}) {
         FakeHost host;
