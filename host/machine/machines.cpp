@@ -418,13 +418,17 @@ Result<std::int64_t> Machines::free_uids() {
 }
 
 Result<> Machines::check_conflicts(Machine const& machine) {
+    auto const conflict_with = [](Uuid const& other, std::string_view how) {
+        Error error = fail(ErrorKind::refused, std::string(conflict_text)).error();
+        error.details.push_back("VM " + other.text() + std::string(how));
+        return std::unexpected(std::move(error));
+    };
     for (Machine const& other : TRY(store_.load_all()).machines) {
-        if (other.uuid == machine.uuid || other.phase == Phase::failed) continue;
-        if (conflict(machine.nics, other.nics)) {
-            Error error = fail(ErrorKind::refused, std::string(conflict_text)).error();
-            error.details.push_back("VM " + other.uuid.text() + " has the same");
-            return std::unexpected(std::move(error));
-        }
+        if (other.uuid == machine.uuid) continue;
+        bool const is_failed = other.phase == Phase::failed;
+        if (!is_failed && conflict(machine.nics, other.nics)) return conflict_with(other.uuid, " has the same");
+        if (conflict(machine.nics, raised_nics(other.uuid)))
+            return conflict_with(other.uuid, " has the same until it is stopped or rebooted");
     }
     return {};
 }

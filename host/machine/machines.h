@@ -183,6 +183,8 @@ private:
     Result<> derive_network(Machine const& machine, MachinePaths& paths);
     Result<> underive_network(Uuid const& uuid);
     Result<> guard_network(Machine const& machine);
+    /// The NICs with which a machine was started, by their MACs, while it is up. An update takes effect later.
+    [[nodiscard]] std::vector<Nic> raised_nics(Uuid const& uuid) const;
     Result<> check_links(Machine const& machine);
     /// The owners of networks that do not exist.
     Result<std::vector<Uuid>> stray_networks();

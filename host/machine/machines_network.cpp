@@ -82,6 +82,16 @@ Result<> Machines::underive_network(Uuid const& uuid) {
     return storage::remove_tree(all.get(), uuid.text());
 }
 
+std::vector<Nic> Machines::raised_nics(Uuid const& uuid) const {
+    std::vector<Nic> nics;
+    // One that cannot be read tells nothing, and must not hinder other machines.
+    auto const ports = network::read_ports(file_of(network_path(uuid), network::raised_name));
+    if (!ports) return nics;
+    for (network::Port const& port : *ports)
+        nics.push_back({.mac = port.mac});
+    return nics;
+}
+
 Result<> Machines::guard_network(Machine const& machine) {
     if (!parts_.networks) return {};
     auto raised = TRY(network::read_ports(file_of(network_path(machine.uuid), network::raised_name)));

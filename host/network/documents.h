@@ -20,7 +20,7 @@ struct Port {
     NicTag tag = {};
     std::int64_t vlan = 0;                    ///< 0: none
     std::int64_t mtu = 0;                     ///< 0: that of the tag's link
-    std::string alias = {};                   ///< shown by `ip link`
+    std::string alias = {};                   ///< shown by `ip link`: the machine, and the name of its interface
     std::vector<std::string> addresses = {};  ///< the machine's addresses on this port
     std::vector<std::string> rules = {};      ///< for nftables, about what the machine sends; empty: not guarded
 

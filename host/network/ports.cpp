@@ -91,7 +91,20 @@ Result<> unguard_port(Port const& port, Host& host) {
     return unguarded;
 }
 
+/// The machine in an alias.
+std::string_view owner_of(std::string_view alias) { return alias.substr(0, alias.find(' ')); }
+
+/// Whether the link of a port has become another machine's, which has taken the NIC over. One without an alias has not
+/// been joined.
+Result<bool> is_of_another(Port const& port, Host& host) {
+    auto const link = host.link(port.host_link());
+    if (!link && link.error().kind == ErrorKind::not_found) return false;
+    std::string const alias = TRY(link).alias;
+    return !alias.empty() && owner_of(alias) != owner_of(port.alias);
+}
+
 Result<> lower_port(Port const& port, Host& host) {
+    if (TRY(is_of_another(port, host))) return {};
     TRY(host.remove(port.host_link()));
     return port.rules.empty() ? Result<>() : unguard_port(port, host);
 }

@@ -20,7 +20,7 @@ Result<> prepare_ports(std::span<Port const> ports, Inside& inside, Host& host);
 /// rules, then the bridge, and the link is brought up last. Errors: `timeout`, and as above.
 Result<> join_ports(std::span<Port const> ports, TimePoint deadline, Host& host);
 
-/// Removes links and rules. Succeeds also when there are none.
+/// Removes links and rules, unless they have become another machine's. Succeeds also when there are none.
 Result<> lower_ports(std::span<Port const> ports, Host& host);
 
 /// Gives existing ports other rules, at once and completely.
