@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
@@ -94,8 +95,15 @@ std::vector<Nic> Machines::raised_nics(Uuid const& uuid) const {
 
 Result<> Machines::guard_network(Machine const& machine) {
     if (!parts_.networks) return {};
-    auto raised = TRY(network::read_ports(file_of(network_path(machine.uuid), network::raised_name)));
-    return parts_.networks->guard(guarded(std::move(raised), machine));
+    std::string const file = file_of(network_path(machine.uuid), network::raised_name);
+    auto raised = TRY(network::read_ports(file));
+    auto const changed = guarded(raised, machine);
+    if (changed.empty()) return {};
+    for (network::Port const& port : changed)
+        std::ranges::find(raised, port.mac, &network::Port::mac)->rules = port.rules;
+    // Written first: a link that is not there yet is joined with these rules.
+    if (!TRY(network::save_again(file, network::ports_text(raised), 0600))) return {};  // it has just been stopped
+    return parts_.networks->guard(changed);
 }
 
 Result<std::vector<Uuid>> Machines::stray_networks() {

@@ -69,6 +69,8 @@ Result<std::vector<Port>> read_ports(std::string const& path);
 
 /// Replaces a whole file of /run: a reader sees either the old or the new one.
 Result<> save(std::string const& path, std::string_view text, mode_t mode);
+/// The same for a file that is there; one that has gone meanwhile stays away. Returns whether it was there.
+Result<bool> save_again(std::string const& path, std::string_view text, mode_t mode);
 
 /// Files in the directory of a machine, which is below that of all machines.
 inline constexpr std::string_view ports_name = "ports.json";    ///< for the next start

@@ -157,6 +157,9 @@ Result<> lower_ports(std::span<Port const> ports, Host& host) {
 Result<> guard_ports(std::span<Port const> ports, Host& host) {
     for (Port const& port : ports) {
         if (port.tag.attachment != Attachment::bridge) continue;
+        auto const link = host.link(port.host_link());
+        if (!link && link.error().kind == ErrorKind::not_found) continue;  // it comes, and is joined with its rules
+        TRY(of_port(port, link));
         TRY(of_port(port, port.rules.empty() ? unguard_port(port, host)
                                              : host.change_rules(guard_transaction(port.host_link(), port.rules))));
     }

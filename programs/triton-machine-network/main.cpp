@@ -53,7 +53,11 @@ Result<> prepare(Paths const& paths, network::Host& host) {
 
 Result<> join(Paths const& paths, network::Host& host) {
     std::vector<network::Port> const ports = TRY(network::read_ports(paths.raised));
-    return network::join_ports(ports, std::chrono::steady_clock::now() + join_limit, host);
+    TRY(network::join_ports(ports, std::chrono::steady_clock::now() + join_limit, host));
+    // An update that found no link yet has left its rules there.
+    std::vector<network::Port> const now = TRY(network::read_ports(paths.raised));
+    if (network::ports_text(now) == network::ports_text(ports)) return {};
+    return network::guard_ports(now, host);
 }
 
 int say(std::string const& text) {

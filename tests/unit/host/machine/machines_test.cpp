@@ -136,6 +136,23 @@ public:
     std::optional<std::string> status(std::int64_t, std::int64_t) override { return R"({"launcher":{"version":"1"}})"; }
 };
 
+/// One bridge, and no link of a machine ever comes.
+class FakeNetworks final : public Networks {
+public:
+    Result<network::Tags> tags() override {
+        return network::Tags(
+            {{"admin", network::Attachment::bridge, "br0"}, {"e", network::Attachment::bridge, "br1"}});
+    }
+    Result<std::string> first_program() override { return std::string("/usr/libexec/triton/triton-machine-init"); }
+    Result<> check(std::span<network::Port const>) override { return {}; }
+    Result<> guard(std::span<network::Port const> ports) override {
+        guarded.assign(ports.begin(), ports.end());
+        return {};
+    }
+    Result<> lower(std::span<network::Port const>) override { return {}; }
+    std::vector<network::Port> guarded;
+};
+
 /// A host in a temporary directory, with a pool of plain directories.
 class Host {
 public:
@@ -158,11 +175,13 @@ public:
                             return std::int64_t{0};
                         }};
         parts.progress = [this](std::string_view, std::string_view) { reaper.happen(); };
+        parts.networks = &networks;
         parts.notice = [this](std::string text) { notices.push_back(std::move(text)); };
         machines.emplace(Layout{root_.string()}, parts);
     }
 
     Reaper reaper;
+    FakeNetworks networks;
     std::vector<std::string> notices;
     std::optional<Machines> machines;
     FakeUnits& units() { return units_; }
@@ -360,6 +379,29 @@ TEST_F(MachinesTest, AMacIsTakenAsLongAsAMachineRunsWithIt) {
                 ElementsAre("VM " + made.machine.uuid.text() + " has the same until it is stopped or rebooted"));
     fs::remove(network / "raised.json");
     EXPECT_EQ(text_of(host.machines->create(other)), "ok");
+}
+
+/// The links of a machine that is starting may come after an update of it.
+TEST_F(MachinesTest, AnUpdateLeavesItsRulesForLinksThatAreToCome) {
+    Host host(directory());
+    Creation const made = creation(R"(,"nics":[{"nic_tag":"admin","ips":["10.0.0.2/24"]}])");
+    Uuid const uuid = made.machine.uuid;
+    std::string const mac = made.machine.nics.front().mac;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / uuid.text();
+    fs::copy_file(network / "ports.json", network / "raised.json");  // as `up` does
+    std::string const change = R"({"update_nics":[{"mac":")" + mac + R"(","blocked_outgoing_ports":[25]}]})";
+    ASSERT_TRUE(host.machines->update(uuid, updating(change)));
+    auto const raised = network::read_ports((network / "raised.json").string());
+    ASSERT_TRUE(raised);
+    EXPECT_THAT(raised->front().rules, testing::Contains(HasSubstr("25")));
+    ASSERT_EQ(host.networks.guarded.size(), 1U);
+    EXPECT_EQ(host.networks.guarded.front().rules, raised->front().rules);
+    EXPECT_FALSE(fs::exists(network / "raised.json.new"));
+
+    fs::remove(network / "raised.json");  // as `down` does
+    ASSERT_TRUE(host.machines->update(uuid, updating(R"({"alias":"a"})")));
+    EXPECT_FALSE(fs::exists(network / "raised.json"));
 }
 
 TEST_F(MachinesTest, ALaunchConfigurationThatIsRefusedMakesNoMachine) {

@@ -115,6 +115,15 @@ TEST(Ports, GoWhereNothingCanBeGuarded) {
     EXPECT_THAT(text_of(lower_ports(std::vector{port()}, host)), testing::HasSubstr("it is told to fail"));
 }
 
+TEST(Ports, ThatAreNotThereYetAreNotGuarded) {
+    FakeHost host;
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), "ok");
+    EXPECT_THAT(host.calls, IsEmpty());
+    host.make(port().host_link(), "veth");
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), "ok");
+    EXPECT_THAT(host.calls, ElementsAre("guard"));
+}
+
 TEST(Ports, ThatHaveBecomeAnotherMachinesStay) {
     FakeHost host;
     Port own = port();
