@@ -179,9 +179,8 @@ public:
 
 private:
     Result<> copy_file(Found const& source, int directory, std::string const& name, Labels const& labels) {
-        // Opened by its descriptor, which is then opened again: on the host its name would mean another file.
-        files::Source file = TRY(files::open_source(by_descriptor(source.handle.get())));
-        file.path = labels.source;
+        // Opened by its descriptor, and again when it has changed: on the host its name would mean another file.
+        files::Source const file = TRY(files::open_source(by_descriptor(source.handle.get()), labels.source));
         auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = labels.target}, {});
         if (!prepared) return std::unexpected(std::move(prepared).error());
         files::Staged const staged = TRY(files::publish(std::move(*prepared), true));
