@@ -66,13 +66,6 @@ Result<> through_pipe(Write write, Read read) {
     return written;
 }
 
-/// Removes the snapshots that a receiver makes and a killed sender leaves.
-Result<> forget_copy_snapshots(storage::Pool& pool, storage::TreeName const& tree) {
-    for (storage::SnapshotName const& snapshot : TRY(pool.snapshots(tree)))
-        if (snapshot.text().starts_with(copy_prefix)) TRY(unless_missing(pool.delete_snapshot(tree, snapshot)));
-    return {};
-}
-
 Result<> forget_all_snapshots(storage::Pool& pool, storage::TreeName const& tree) {
     for (storage::SnapshotName const& snapshot : TRY(pool.snapshots(tree)))
         TRY(unless_missing(pool.delete_snapshot(tree, snapshot)));
@@ -80,6 +73,16 @@ Result<> forget_all_snapshots(storage::Pool& pool, storage::TreeName const& tree
 }
 
 }  // namespace
+
+Result<bool> Machines::forget_copy_snapshots(Uuid const& uuid) {
+    bool is_any = false;
+    for (storage::SnapshotName const& snapshot : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
+        if (!snapshot.text().starts_with(copy_prefix)) continue;
+        TRY(unless_missing(parts_.pool.delete_snapshot(tree_of(uuid), snapshot)));
+        is_any = true;
+    }
+    return is_any;
+}
 
 // --- clone ---
 
@@ -146,7 +149,7 @@ Result<> Machines::clone(Uuid const& source, std::string_view snapshot, Creation
         return fail(ErrorKind::exists, "VM with UUID " + source.text() + " already exists");
     OwnMachine own(TRY(lock(source, "clone")), store_, source);
     (void)TRY(load_installed(source));
-    TRY(forget_copy_snapshots(parts_.pool, tree_of(source)));
+    (void)TRY(forget_copy_snapshots(source));
     if (given) {
         auto const snapshots = TRY(parts_.pool.snapshots(tree_of(source)));
         if (std::ranges::find(snapshots, *given) == snapshots.end())
@@ -167,7 +170,7 @@ Result<> Machines::send(Uuid const& uuid, int to) {
     Machine const machine = TRY(load_installed(uuid));
     storage::TreeName const tree = tree_of(uuid);
     storage::SnapshotName const snapshot = copy_snapshot(uuid);
-    TRY(forget_copy_snapshots(parts_.pool, tree));
+    (void)TRY(forget_copy_snapshots(uuid));
     TRY(parts_.pool.snapshot(tree, snapshot));
     StreamWriter stream(to);
     auto sent = stream.head({std::string(stream_kind(parts_.pool.kind())), payload_text(machine)});

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -179,9 +180,8 @@ public:
 
 private:
     Result<> copy_file(Found const& source, int directory, std::string const& name, Labels const& labels) {
-        // Opened by its descriptor, which is then opened again: on the host its name would mean another file.
-        files::Source file = TRY(files::open_source(by_descriptor(source.handle.get())));
-        file.path = labels.source;
+        // Opened by its descriptor, and again when it has changed: on the host its name would mean another file.
+        files::Source const file = TRY(files::open_source(by_descriptor(source.handle.get()), labels.source));
         auto prepared = files::prepare_copy(file, {.directory = directory, .name = name, .shown = labels.target}, {});
         if (!prepared) return std::unexpected(std::move(prepared).error());
         files::Staged const staged = TRY(files::publish(std::move(*prepared), true));
@@ -208,11 +208,17 @@ private:
                             std::size_t depth) {
         if (depth == most_depth)
             return fail(ErrorKind::unsupported, "copy " + labels.source, "it is deeper than 100 directories");
+        if (depth > 0) TRY(check_not_made(source, labels));
         Directory const entries = TRY(open_entries(source, labels.source));
         if (::mkdirat(directory, name.c_str(), 0700) != 0 && errno != EEXIST)
             return fail(errno, "make directory " + labels.target);
         UniqueFd const made(::openat(directory, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-        if (!made) return fail(errno, "open directory " + labels.target);
+        struct stat status{};
+        if (!made || ::fstat(made.get(), &status) != 0) return fail(errno, "open directory " + labels.target);
+        if (depth == 0) {
+            first_made_ = identity(status);
+            TRY(check_not_made(source, labels));
+        }
         ++result.directories;
         while (dirent const* const entry = TRY(next_entry(entries.get(), labels.source))) {
             std::string const child = entry->d_name;
@@ -227,6 +233,12 @@ private:
         return {};
     }
 
+    /// A directory that was copied into itself would be copied again and again, until that is too deep.
+    Result<> check_not_made(Found const& source, Labels const& labels) const {
+        if (identity(source.status) != first_made_) return {};
+        return fail(ErrorKind::invalid, "copy " + labels.source, "a directory cannot be copied into itself");
+    }
+
     static Result<Directory> open_entries(Found const& source, std::string const& shown) {
         UniqueFd file(::openat(source.handle.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
         Directory entries(file ? ::fdopendir(file.get()) : nullptr);
@@ -235,7 +247,10 @@ private:
         return entries;
     }
 
+    static std::pair<dev_t, ino_t> identity(struct stat const& status) { return {status.st_dev, status.st_ino}; }
+
     std::uint64_t entries_ = 0;
+    std::pair<dev_t, ino_t> first_made_;
     dev_t device_ = 0;  // other mounted file systems are left alone
 };
 

@@ -37,8 +37,8 @@ struct Transferred {
 /// - new files belong to `owner`, and are never setuid or setgid.
 ///
 /// Files appear under their names when they are complete. Errors: those of the file system, with the place; `invalid`
-/// for a path without a name at its end; `refused` for a file system of the kernel; `unsupported` for more than a
-/// million files, or 100 nested directories.
+/// for a path without a name at its end, and for a directory that would be copied into itself; `refused` for a file
+/// system of the kernel; `unsupported` for more than a million files, or 100 nested directories.
 Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to);
 
 }  // namespace triton::machine

@@ -114,7 +114,7 @@ public:
     virtual Result<std::string> first_program() = 0;
     /// Checks that the host has what these ports need. Errors: with the NIC.
     virtual Result<> check(std::span<network::Port const> ports) = 0;
-    /// Gives existing ports other rules.
+    /// Gives ports other rules, as far as their links exist.
     virtual Result<> guard(std::span<network::Port const> ports) = 0;
     /// Removes ports. Succeeds also when they do not exist.
     virtual Result<> lower(std::span<network::Port const> ports) = 0;

@@ -271,12 +271,13 @@ std::string text_at(json::Node const& machine, std::string_view key) {
 
 std::string harmless(std::string_view text) {
     std::string shown;
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        auto const byte = static_cast<unsigned char>(text[i]);
-        // C1 control characters are U+0080 to U+009F: 0xc2 and a byte below 0xa0
-        bool const is_c1 = byte == 0xc2 && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
-        if (is_c1) ++i;
-        shown += byte < 0x20 || byte == 0x7f || is_c1 ? '?' : text[i];
+    while (!text.empty()) {
+        std::size_t const length = json::sequence_length(text);
+        std::string_view const character = text.substr(0, std::max<std::size_t>(length, 1));
+        auto const byte = static_cast<unsigned char>(character.front());
+        bool const is_control = length == 0 || (length == 1 && (byte < 0x20 || byte == 0x7f)) || json::is_c1(character);
+        shown += is_control ? "?" : character;
+        text.remove_prefix(character.size());
     }
     return shown;
 }

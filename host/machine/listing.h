@@ -83,7 +83,7 @@ json::Node selection(json::Node const& machine, std::span<ListColumn const> colu
 /// JSON object.
 std::string error_text(Error const& error, bool as_json);
 
-/// Replaces each control character in `text`, and whatever else may confuse a terminal, by "?".
+/// Replaces each control character in `text`, and each byte that is not part of valid UTF-8, by "?".
 std::string harmless(std::string_view text);
 
 }  // namespace triton::machine

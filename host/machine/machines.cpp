@@ -34,6 +34,7 @@ constexpr std::int64_t first_of_uids = 1879048192;
 constexpr std::int64_t end_of_uids = 2147352576;
 constexpr std::string_view snapshot_prefix = "vmsnap-";
 constexpr std::size_t longest_snapshot_name = 64;
+constexpr std::string_view forced = "force";  // the data of a reboot
 constexpr std::string_view group = "machines";
 constexpr std::string_view incoming_group = "incoming";  // of the tree that will replace a machine's
 
@@ -227,7 +228,8 @@ Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
 Result<Machines::Listed> Machines::list() {
     auto loaded = TRY(store_.load_all());
     auto const units = parts_.units.all();
-    Listed listed{.machines = {}, .broken = std::move(loaded.broken)};
+    Listed listed{.machines = {}, .broken = std::move(loaded.broken), .states = {}};
+    if (!units) listed.states = std::unexpected(units.error());
     for (Machine& machine : loaded.machines) {
         if (auto parts = load_parts(machine); !parts) {
             listed.broken.push_back({machine.uuid.text(), std::move(parts).error()});
@@ -245,7 +247,10 @@ Result<Machines::Listed> Machines::list() {
 
 Result<Machine> Machines::get(Uuid const& uuid) {
     Machine machine = TRY(read(uuid));
-    UnitStatus status = parts_.units.status(uuid).value_or(UnitStatus{});
+    auto const told = parts_.units.status(uuid);
+    bool const has_systemd = told || told.error().kind != ErrorKind::unavailable;
+    if (!told && has_systemd) notice("the state of VM " + uuid.text() + " is not known: " + told.error().text());
+    UnitStatus status = told.value_or(UnitStatus{});
     add_last_exit(status, store_, uuid);
     observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
@@ -284,8 +289,9 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
 /// calls it sets the quota afterwards.
 Result<> Machines::write_config_beyond_quota(Machine const& machine) {
     auto const written = write_config(machine);
-    if (written || written.error().code != EDQUOT) return written;
-    TRY(parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt));
+    // XFS has no room for a project that has used its quota up, others tell of the quota.
+    bool const may_be_quota = !written && (written.error().code == EDQUOT || written.error().code == ENOSPC);
+    if (!may_be_quota || !parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
     return write_config(machine);
 }
 
@@ -295,10 +301,11 @@ Result<> Machines::derive(Machine const& machine) {
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
     TRY(derive_network(machine, paths));
     std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
-    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0644));
+    // customer_metadata may have passwords
+    TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0600));
     std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
     std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
-    TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0644));
+    TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0600));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "create " + store_.layout().links());
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
@@ -309,10 +316,15 @@ void Machines::await_listener(Machine const& machine, UnitStatus const& status) 
     parts_.units.await_listener(machine.uuid, status, (init ? *init : std::nullopt).value_or(Init{}).kill_signal);
 }
 
+Result<> Machines::check_init(Machine const& machine) const {
+    std::string const root = root_of(machine.uuid);
+    if (::access(root.c_str(), F_OK) != 0 || TRY(init_of(machine, root))) return {};
+    return fail(ErrorKind::refused, "start VM " + machine.uuid.text(), no_init_text(machine));
+}
+
 Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
     Uuid const& uuid = machine.uuid;
-    if (::access(root_of(uuid).c_str(), F_OK) == 0 && !TRY(init_of(machine, root_of(uuid))))
-        return fail(ErrorKind::refused, "start VM " + uuid.text(), no_init_text(machine));
+    TRY(check_init(machine));
     auto started = parts_.units.start(uuid, start_limit, [&own] { own.give_back(); });
     if (!started && started.error().kind == ErrorKind::timeout)
         started.error().details.push_back("VM " + uuid.text() + " goes on starting: vmadm console " + uuid.text() +
@@ -323,7 +335,8 @@ Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
 Result<std::vector<BrokenFile>> Machines::prepare() {
     std::vector<BrokenFile> failed;
     for (Uuid const& uuid : TRY(store_.marked())) {
-        if (auto done = recover_marked(uuid); !done) failed.push_back({uuid.text(), std::move(done).error()});
+        if (auto done = recover_marked(uuid, lock_patience); !done)
+            failed.push_back({uuid.text(), std::move(done).error()});
     }
     auto loaded = TRY(store_.load_all());
     for (Machine const& machine : loaded.machines) {
@@ -346,11 +359,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
 Result<> Machines::prepare_one(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "prepare"));
     LockFile const lock_file(store_, uuid);
-    Machine const machine = TRY(load(uuid));
-    // Without its tree it would look like a machine that has no launch configuration.
-    if (!TRY(parts_.pool.exists(tree_of(uuid))))
-        return fail(ErrorKind::not_found, "the pool does not have its tree " + tree_of(uuid).text());
-    return derive(machine);
+    return derive(TRY(load_whole(uuid)));
 }
 
 Result<> Machines::underive(Uuid const& uuid) {
@@ -409,13 +418,17 @@ Result<std::int64_t> Machines::free_uids() {
 }
 
 Result<> Machines::check_conflicts(Machine const& machine) {
+    auto const conflict_with = [](Uuid const& other, std::string_view how) {
+        Error error = fail(ErrorKind::refused, std::string(conflict_text)).error();
+        error.details.push_back("VM " + other.text() + std::string(how));
+        return std::unexpected(std::move(error));
+    };
     for (Machine const& other : TRY(store_.load_all()).machines) {
-        if (other.uuid == machine.uuid || other.phase == Phase::failed) continue;
-        if (conflict(machine.nics, other.nics)) {
-            Error error = fail(ErrorKind::refused, std::string(conflict_text)).error();
-            error.details.push_back("VM " + other.uuid.text() + " has the same");
-            return std::unexpected(std::move(error));
-        }
+        if (other.uuid == machine.uuid) continue;
+        bool const is_failed = other.phase == Phase::failed;
+        if (!is_failed && conflict(machine.nics, other.nics)) return conflict_with(other.uuid, " has the same");
+        if (conflict(machine.nics, raised_nics(other.uuid)))
+            return conflict_with(other.uuid, " has the same until it is stopped or rebooted");
     }
     return {};
 }
@@ -570,10 +583,13 @@ Operation Machines::change(Machine const& machine) {
 
 /// Gives the machine its new image, as `machine` describes it. The new tree is made next to the old one, so nothing is
 /// lost before the swap.
-Operation Machines::reprovisioning(Machine const& machine) {
+Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
-    Operation operation{.name = "reprovision", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    Operation operation{.name = "reprovision",
+                        .after_kill = Outcome::finished,
+                        .was_running = was_running,
+                        .data = whole_text(machine)};
     operation.steps = {
         {.name = "hold of the image",
          .run = [this, machine] { return parts_.images.hold(*machine.image_uuid, machine.uuid); },
@@ -617,14 +633,18 @@ Operation Machines::reprovisioning(Machine const& machine) {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
+    add_start_step(operation, uuid);
     // Before the swap, the machine is unchanged.
     auto const swap = std::ranges::find(operation.steps, "swap", &Step::name);
     operation.undone_before = static_cast<std::size_t>(swap - operation.steps.begin());
     return operation;
 }
 
-Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snapshot) {
-    Operation operation{.name = "rollback-snapshot", .after_kill = Outcome::finished, .data = snapshot.text()};
+Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running) {
+    Operation operation{.name = "rollback-snapshot",
+                        .after_kill = Outcome::finished,
+                        .was_running = was_running,
+                        .data = snapshot.text()};
     operation.steps = {
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
         {.name = "later snapshots",
@@ -638,13 +658,40 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
          }},
         {.name = "content", .run = [this, uuid, snapshot] { return parts_.pool.rollback(tree_of(uuid), snapshot); }},
     };
+    add_start_step(operation, uuid);
     return operation;
+}
+
+/// For a PID 1 that cannot be asked to reboot.
+Operation Machines::rebooting(Uuid const& uuid, bool force) {
+    Operation operation{.name = "reboot",
+                        .after_kill = Outcome::finished,
+                        .undone_before = 1,
+                        .was_running = true,
+                        .data = force ? std::string(forced) : ""};
+    operation.steps = {{.name = "stop", .run = [this, uuid, force] {
+                            return force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {});
+                        }}};
+    add_start_step(operation, uuid);
+    return operation;
+}
+
+/// Starts a machine that ran before, as a step: so it is not forgotten when the command is killed. What keeps it from
+/// starting does not keep the operation from its end, and is told by start_unit() or finish_interrupted().
+void Machines::add_start_step(Operation& operation, Uuid const& uuid) {
+    if (!operation.was_running) return;
+    operation.steps.push_back({.name = "start", .run = [this, uuid]() -> Result<> {
+                                   (void)start_again(uuid);
+                                   return {};
+                               }});
 }
 
 Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "delete") return deletion(uuid);
     if (mark.operation == "clone") return operation_of_clone(mark.data, uuid);
-    if (mark.operation == "rollback-snapshot") return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)));
+    if (mark.operation == "rollback-snapshot")
+        return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)), mark.was_running);
+    if (mark.operation == "reboot") return rebooting(uuid, mark.data == forced);
     Machine machine = TRY(parse_file(mark.data, "the journal of VM " + uuid.text()));
     if (machine.uuid != uuid)
         return fail(ErrorKind::corrupt, "the journal of VM " + uuid.text() + " is of another one");
@@ -652,7 +699,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
         return creation(machine, mark.operation == "create" ? "create" : "receive");
     if (mark.operation == "install") return installation(machine);
     if (mark.operation == "update") return change(machine);
-    if (mark.operation == "reprovision") return reprovisioning(machine);
+    if (mark.operation == "reprovision") return reprovisioning(machine, mark.was_running);
     return fail(ErrorKind::unsupported,
                 "VM " + uuid.text() +
                     " was left by an operation that this version does not know: " + json::shown(mark.operation));
@@ -678,7 +725,8 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
                                         .outcome = is_undone ? "it was interrupted, and has been undone" : "ok",
                                         .detail = is_undone ? "" : R"("it was interrupted, and finished later")"});
     if (!kept) notice("the history misses this: " + kept.error().text());
-    return before && !before->is_down() ? start_again(uuid) : Result<>();
+    bool const was_running = mark->was_running || (before && !before->is_down());
+    return was_running ? start_again(uuid) : Result<>();
 }
 
 /// Starts a machine that was up, or that the boot of the host was about to start, before an interrupted operation
@@ -688,6 +736,7 @@ Result<> Machines::start_again(Uuid const& uuid) {
     if (!TRY(parts_.units.status(uuid)).is_down()) return {};
     Machine const machine = TRY(load(uuid));
     if (machine.phase != Phase::installed) return {};
+    TRY(check_init(machine));
     TRY(derive(machine));
     auto started = parts_.units.start(uuid, std::chrono::seconds(0), {});
     return !started && started.error().kind == ErrorKind::timeout ? Result<>() : started;
@@ -733,6 +782,12 @@ Result<> Machines::add(Machine machine, std::string_view command, std::function<
     TRY(finish_interrupted(machine.uuid));
     if (store_.exists(machine.uuid))
         return fail(ErrorKind::exists, "VM with UUID " + machine.uuid.text() + " already exists");
+    // The undo of a failed creation would remove it. Where the disk with the machines' files is not mounted, it is
+    // whole.
+    if (TRY(parts_.pool.exists(tree_of(machine.uuid))))
+        return fail(ErrorKind::exists, "tree " + tree_of(machine.uuid).text() +
+                                           " exists already and belongs to no VM; vmadm recover " +
+                                           machine.uuid.text() + " removes it");
     // one command at a time looks for uids and addresses and takes them, until the machine's file exists
     std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));
@@ -769,9 +824,16 @@ Result<> Machines::install(Uuid const& uuid) {
     return perform_marked(uuid, installation(machine));
 }
 
+/// Loads a machine that has its tree. Without it, it would look like one without metadata and launch configuration.
+Result<Machine> Machines::load_whole(Uuid const& uuid) {
+    Machine machine = TRY(load(uuid));
+    if (TRY(parts_.pool.exists(tree_of(uuid)))) return machine;
+    return fail(ErrorKind::unavailable, "the pool does not have its tree " + tree_of(uuid).text());
+}
+
 Result<Machine> Machines::load_installed(Uuid const& uuid) {
     TRY(finish_interrupted(uuid));
-    return load(uuid);
+    return load_whole(uuid);
 }
 
 /// Lets an update that has no room for its metadata fail as a whole. It would stay to be finished, before anything
@@ -783,8 +845,9 @@ void Machines::take_back_before_quota(Operation& operation, Machine const& befor
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
         if (step.name == "metadata")
             step.undo = [this, before]() -> Result<> {
-                TRY(write_config_beyond_quota(before));
-                return set_quota(before, false);
+                auto const written = write_config_beyond_quota(before);
+                TRY(set_quota(before, false));  // also on a disk that has no room
+                return written;
             };
     }
 }
@@ -792,8 +855,7 @@ void Machines::take_back_before_quota(Operation& operation, Machine const& befor
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     LockFile const lock_file(store_, uuid);
-    TRY(finish_interrupted(uuid));
-    Machine const before = TRY(load(uuid));
+    Machine const before = TRY(load_installed(uuid));
     Update update = TRY(make(before));
     TRY(check_launch(update.machine));
     TRY(check_network(update.machine));
@@ -824,6 +886,11 @@ Result<> Machines::destroy(Uuid const& uuid) {
         return fail(ErrorKind::refused, "indestructible_delegated is set, cannot delete");
     // only then does the machine's file say that it has a unit
     if (mark && *mark && (*mark)->operation == "install") TRY(finish_interrupted(uuid));
+    if (mark && *mark && (*mark)->operation == "clone") {
+        // Its source has a snapshot. What cannot be undone now does not keep the rest from being deleted.
+        auto const undone = finish_interrupted(uuid);
+        if (undone && !store_.exists(uuid)) return {};
+    }
     return perform_marked(uuid, deletion(uuid));
 }
 
@@ -837,7 +904,7 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot reprovision");
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
     machine.image_uuid = image;
-    TRY(perform_marked(uuid, reprovisioning(machine)));
+    TRY(perform_marked(uuid, reprovisioning(machine, was_running)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
@@ -923,7 +990,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     if (!force) await_listener(machine, status);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
     if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
-    TRY(force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {}));
+    TRY(perform_marked(uuid, rebooting(uuid, force)));
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
 }
@@ -967,73 +1034,118 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     if (std::ranges::find(snapshots, snapshot) == snapshots.end())
         return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
-    TRY(perform_marked(uuid, rollback(uuid, snapshot)));
+    TRY(perform_marked(uuid, rollback(uuid, snapshot, was_running)));
     if (!was_running) return {};
-    Machine const machine = TRY(load(uuid));
-    TRY(derive(machine));  // config/ has come back with the content
     TRY(parts_.units.reset(uuid));
-    return start_unit(machine, own);
+    return start_unit(TRY(load(uuid)), own);
 }
 
 // --- recovery ---
 
-Result<> Machines::recover_marked(Uuid const& uuid) {
-    MachineLock const own = TRY(lock(uuid, "recover"));
+Result<> Machines::recover_marked(Uuid const& uuid, milliseconds patience) {
+    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
     LockFile const lock_file(store_, uuid);
     return finish_interrupted(uuid);
 }
 
-Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uuid) {
-    std::vector<std::string> done;
-    Result<> result;  // the first error; the other machines are recovered all the same
+Result<> Machines::recover_snapshots(Uuid const& uuid, Told const& told) {
+    auto const own = store_.lock(uuid, "vmadm recover", milliseconds(0));
+    if (!own) return {};  // it may be copied just now
+    LockFile const lock_file(store_, uuid);
+    if (!store_.exists(uuid) || !TRY(parts_.pool.exists(tree_of(uuid)))) return {};
+    if (TRY(forget_copy_snapshots(uuid))) told("VM " + uuid.text() + ": the snapshot of an interrupted copy was removed");
+    return {};
+}
+
+Result<> Machines::recover_failed(Uuid const& uuid, milliseconds patience, Told const& told) {
+    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
+    LockFile const lock_file(store_, uuid);
+    auto const found = load(uuid);
+    if (!found && found.error().kind == ErrorKind::not_found) return {};  // another command has deleted it
+    Machine repaired = TRY(found);
+    if (repaired.phase != Phase::failed) return {};  // or has repaired it
+    repaired.failure.reset();
+    TRY(perform_marked(uuid, installation(repaired)));
+    told("VM " + uuid.text() + ": installed again");
+    return {};
+}
+
+Result<> Machines::recover_tree(Uuid const& owner, Told const& told) {
+    MachineLock const own = TRY(lock(owner, "recover"));
+    LockFile const lock_file(store_, owner);
+    if (store_.exists(owner)) return {};
+    TRY(perform_marked(owner, deletion(owner)));
+    told("tree " + tree_of(owner).text() + ": removed, it belongs to no VM");
+    return {};
+}
+
+/// What has happened to several machines: the first error, but one does not keep the others from being recovered.
+class Machines::Recovered {
+public:
+    /// `is_named`: only one machine is recovered. Otherwise one that another command has to itself is left to it.
+    Recovered(Told const& told, bool is_named) : told_(told), is_named_(is_named) {}
+    void add(Result<> result) {
+        if (result) return;
+        if (!is_named_ && result.error().kind == ErrorKind::busy)
+            told_(result.error().text() + ": left alone");
+        else if (first_)
+            first_ = std::move(result);
+        else
+            told_(result.error().text());
+    }
+    Result<> result() && { return std::move(first_); }
+
+private:
+    Told const& told_;
+    bool is_named_;
+    Result<> first_;
+};
+
+Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
+    milliseconds const patience = uuid ? lock_patience : milliseconds(0);
+    auto const is_wanted = [&uuid](Uuid const& other) { return !uuid || other == *uuid; };
+    Recovered recovered(told, uuid.has_value());
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
-    telling.parts_.notice = [&done](std::string text) { done.push_back(std::move(text)); };
+    telling.parts_.notice = told;
     bool is_known = false;  // something of `uuid` was found, which may be gone now
     for (Uuid const& marked : TRY(store_.marked())) {
-        if (uuid && marked != *uuid) continue;
+        if (!is_wanted(marked)) continue;
         is_known = true;
-        if (auto recovered = telling.recover_marked(marked); !recovered && result) result = std::move(recovered);
+        recovered.add(telling.recover_marked(marked, patience));
     }
-    TRY(result);
     forget_strays(store_);
     // Until then a killed clone takes up room, which deletions may be waiting for.
-    if (!uuid) (void)TRY(parts_.pool.recover());
-    for (Machine& machine : TRY(store_.load_all()).machines) {
-        if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
-        MachineLock const own = TRY(lock(machine.uuid, "recover"));
-        LockFile const lock_file(store_, machine.uuid);
-        auto const found = load(machine.uuid);
-        if (!found && found.error().kind == ErrorKind::not_found) continue;  // another command has deleted it
-        Machine repaired = TRY(found);
-        if (repaired.phase != Phase::failed) continue;  // or has repaired it
-        repaired.failure.reset();
-        TRY(perform_marked(machine.uuid, installation(repaired)));
-        done.push_back("VM " + machine.uuid.text() + ": installed again");
+    if (!uuid) {
+        auto const removed = parts_.pool.recover();
+        recovered.add(removed ? Result<>() : std::unexpected(removed.error()));
+    }
+    for (Machine const& machine : TRY(store_.load_all()).machines) {
+        if (!is_wanted(machine.uuid)) continue;
+        recovered.add(recover_snapshots(machine.uuid, told));
+        if (machine.phase == Phase::failed) recovered.add(recover_failed(machine.uuid, patience, told));
     }
     for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
-        if (!owner || (uuid && *owner != *uuid) || store_.exists(*owner)) continue;
-        if (!uuid) {
-            // If the disk with the machines' files were not mounted, all trees would look like this.
-            done.push_back("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() +
-                           " removes it");
-            continue;
-        }
-        MachineLock const own = TRY(lock(*owner, "recover"));
-        LockFile const lock_file(store_, *owner);
-        if (store_.exists(*owner)) continue;
-        TRY(perform_marked(*owner, deletion(*owner)));
-        done.push_back("tree " + tree.text() + ": removed, it belongs to no VM");
+        if (!owner || !is_wanted(*owner) || store_.exists(*owner)) continue;
         is_known = true;
+        if (uuid)
+            recovered.add(recover_tree(*owner, told));
+        else  // if the disk with the machines' files were not mounted, all trees would look like this
+            told("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() + " removes it");
     }
-    for (StrayNetwork& stray : TRY(remove_stray_networks())) {
-        is_known = is_known || stray.owner == uuid;
-        done.push_back(std::move(stray.removed));
+    for (Uuid const& owner : TRY(stray_networks())) {
+        if (!is_wanted(owner)) continue;
+        is_known = true;
+        if (uuid)
+            recovered.add(recover_network(owner, told));
+        else  // likewise, and the machine may run
+            told("network of VM " + owner.text() + ": there is no such VM; vmadm recover " + owner.text() +
+                 " removes it");
     }
     // Nothing of it was to be done: a machine that exists is sound, and one that does not exist is an error.
     if (uuid && !is_known) (void)TRY(store_.load(*uuid));
-    return done;
+    return std::move(recovered).result();
 }
 
 }  // namespace triton::machine

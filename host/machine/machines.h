@@ -54,10 +54,13 @@ public:
     struct Listed {
         std::vector<Machine> machines;
         std::vector<BrokenFile> broken;
+        Result<> states;  ///< why the states are not known, if systemd does not tell them
     };
-    /// All machines with their present state. Without systemd that is "stopped", or what their files say.
+    /// All machines with their present state. Where systemd does not tell it, that is "stopped", or what their files
+    /// say.
     Result<Listed> list();
-    /// One machine, with its snapshots and its launcher's report. Errors: `not_found`.
+    /// One machine, with its snapshots and its launcher's report. Where systemd does not tell its state, it is as
+    /// above, and the user is told. Errors: `not_found`.
     Result<Machine> get(Uuid const& uuid);
     /// The part of a machine that is in its files, without what systemd and the pool know, for callers that keep the
     /// rest.
@@ -69,8 +72,8 @@ public:
     /// Errors: `not_found`; `refused` when several match.
     Result<Uuid> find(std::string_view name);
 
-    /// Errors: `exists`: "VM with UUID <uuid> already exists"; `not_found` when there is no such image; `refused` for a
-    /// conflict of NICs.
+    /// Errors: `exists`: "VM with UUID <uuid> already exists", or its tree without it; `not_found` when there is no
+    /// such image; `refused` for a conflict of NICs.
     Result<> create(Creation const& creation);
     /// Makes a machine with the content of another one: of one of its snapshots, or, without a name, of its present
     /// state. The two are independent afterwards. Errors: as create(); `not_found` snapshot.
@@ -108,11 +111,12 @@ public:
     Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
     Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
 
-    /// Finishes or undoes interrupted operations, for one machine or all. Reports trees without a machine, and removes
-    /// the one of `uuid`.
-    /// Returns a sentence for each thing that it did. Errors: `not_found` when there is neither a machine `uuid` nor
-    /// anything left of one.
-    Result<std::vector<std::string>> recover(std::optional<Uuid> const& uuid);
+    using Told = std::function<void(std::string)>;
+    /// Finishes or undoes interrupted operations, for one machine or all; of all, those that another command has to
+    /// itself are left to that. Names trees and networks without a machine, and removes those of `uuid`. `told` gets a
+    /// sentence for each thing that it did, and for each error but the first. Errors: the first one, after all is done;
+    /// `not_found` when there is neither a machine `uuid` nor anything left of one.
+    Result<> recover(std::optional<Uuid> const& uuid, Told const& told);
 
     /// Makes what systemd needs from the machine's properties: before each start, and when the host boots.
     Result<> derive(Machine const& machine);
@@ -135,13 +139,20 @@ public:
 private:
     Result<MachineLock> lock(Uuid const& uuid, std::string_view command);
     Result<Machine> load(Uuid const& uuid);
+    Result<Machine> load_whole(Uuid const& uuid);
     Result<Machine> load_installed(Uuid const& uuid);
     Result<> load_parts(Machine& machine);
     void observe_files(Machine& machine) const;
     Result<> check_conflicts(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
-    Result<> recover_marked(Uuid const& uuid);
+    Result<> check_init(Machine const& machine) const;
+    Result<> recover_marked(Uuid const& uuid, milliseconds patience);
+    Result<> recover_snapshots(Uuid const& uuid, Told const& told);
+    Result<> recover_failed(Uuid const& uuid, milliseconds patience, Told const& told);
+    Result<> recover_tree(Uuid const& owner, Told const& told);
+    Result<> recover_network(Uuid const& owner, Told const& told);
+    class Recovered;
     Result<> prepare_one(Uuid const& uuid);
     Result<Operation> operation_of(Mark const& mark, Uuid const& uuid);
     /// Makes a machine by an operation. Only one command at a time looks for uids and addresses and takes them.
@@ -154,12 +165,16 @@ private:
     Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);
     Operation cloning(Machine const& machine, Uuid const& source, std::string_view snapshot);
     Result<> copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to);
+    /// Removes the snapshots that a killed clone or send of a machine has left. Returns whether there were any.
+    Result<bool> forget_copy_snapshots(Uuid const& uuid);
     Result<> receive_tree(StreamReader& stream, Uuid const& uuid);
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
     Operation change(Machine const& machine);
-    Operation reprovisioning(Machine const& machine);
-    Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot);
+    Operation reprovisioning(Machine const& machine, bool was_running);
+    Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running);
+    Operation rebooting(Uuid const& uuid, bool force);
+    void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
     void take_back_before_quota(Operation& operation, Machine const& before);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
@@ -168,12 +183,11 @@ private:
     Result<> derive_network(Machine const& machine, MachinePaths& paths);
     Result<> underive_network(Uuid const& uuid);
     Result<> guard_network(Machine const& machine);
+    /// The NICs with which a machine was started, by their MACs, while it is up. An update takes effect later.
+    [[nodiscard]] std::vector<Nic> raised_nics(Uuid const& uuid) const;
     Result<> check_links(Machine const& machine);
-    struct StrayNetwork {
-        Uuid owner;
-        std::string removed;  ///< says so
-    };
-    Result<std::vector<StrayNetwork>> remove_stray_networks();
+    /// The owners of networks that do not exist.
+    Result<std::vector<Uuid>> stray_networks();
     void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
     void write_etc(std::string const& tree, std::string const& name, std::string_view text);

@@ -1,14 +1,16 @@
+#include <algorithm>
 #include <cerrno>
 #include <memory>
 #include <utility>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "host/machine/etc_file.h"
 #include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
+#include "host/storage/remove_tree.h"
 #include "lib/base/next_entry.h"
 
 /// The part of Machines that deals with networks.
@@ -74,34 +76,55 @@ Result<> Machines::underive_network(Uuid const& uuid) {
         auto const ports = TRY(all_ports(directory));
         TRY(parts_.networks->lower(ports));
     }
-    for (std::string_view const name :
-         {network::connect_name, network::raised_name, network::inside_name, network::ports_name})
-        TRY(remove_file(file_of(directory, name)));
-    if (::rmdir(directory.c_str()) != 0 && errno != ENOENT) return fail(errno, "remove " + directory);
-    return {};
+    // Whatever is there: a command that was killed while it replaced a file has left another one.
+    UniqueFd const all{::open(store_.layout().networks().c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (!all && errno == ENOENT) return {};
+    if (!all) return fail(errno, "open " + store_.layout().networks());
+    return storage::remove_tree(all.get(), uuid.text());
+}
+
+std::vector<Nic> Machines::raised_nics(Uuid const& uuid) const {
+    std::vector<Nic> nics;
+    // One that cannot be read tells nothing, and must not hinder other machines.
+    auto const ports = network::read_ports(file_of(network_path(uuid), network::raised_name));
+    if (!ports) return nics;
+    for (network::Port const& port : *ports)
+        nics.push_back({.mac = port.mac});
+    return nics;
 }
 
 Result<> Machines::guard_network(Machine const& machine) {
     if (!parts_.networks) return {};
-    auto raised = TRY(network::read_ports(file_of(network_path(machine.uuid), network::raised_name)));
-    return parts_.networks->guard(guarded(std::move(raised), machine));
+    std::string const file = file_of(network_path(machine.uuid), network::raised_name);
+    auto raised = TRY(network::read_ports(file));
+    auto const changed = guarded(raised, machine);
+    if (changed.empty()) return {};
+    for (network::Port const& port : changed)
+        std::ranges::find(raised, port.mac, &network::Port::mac)->rules = port.rules;
+    // Written first: a link that is not there yet is joined with these rules.
+    if (!TRY(network::save_again(file, network::ports_text(raised), 0600))) return {};  // it has just been stopped
+    return parts_.networks->guard(changed);
 }
 
-Result<std::vector<Machines::StrayNetwork>> Machines::remove_stray_networks() {
-    std::vector<StrayNetwork> done;
+Result<std::vector<Uuid>> Machines::stray_networks() {
+    std::vector<Uuid> strays;
     std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(store_.layout().networks().c_str()), ::closedir);
-    if (!all && errno == ENOENT) return done;
+    if (!all && errno == ENOENT) return strays;
     if (!all) return fail(errno, "open " + store_.layout().networks());
     while (dirent const* const entry = TRY(next_entry(all.get(), store_.layout().networks()))) {
         auto const uuid = Uuid::parse(entry->d_name);
-        if (!uuid || store_.exists(*uuid)) continue;
-        MachineLock const own = TRY(lock(*uuid, "recover"));
-        LockFile const lock_file(store_, *uuid);
-        if (store_.exists(*uuid)) continue;
-        TRY(underive(*uuid));
-        done.push_back({*uuid, "network of VM " + uuid->text() + ": removed, there is no such VM"});
+        if (uuid && !store_.exists(*uuid)) strays.push_back(*uuid);
     }
-    return done;
+    return strays;
+}
+
+Result<> Machines::recover_network(Uuid const& owner, Told const& told) {
+    MachineLock const own = TRY(lock(owner, "recover"));
+    LockFile const lock_file(store_, owner);
+    if (store_.exists(owner)) return {};
+    TRY(underive(owner));
+    told("network of VM " + owner.text() + ": removed, there is no such VM");
+    return {};
 }
 
 /// The image's own init may set the host name that it finds in /etc.

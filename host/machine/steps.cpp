@@ -25,12 +25,16 @@ void may_be_killed() {
 }
 #endif
 
+Mark mark_of(Operation const& operation, std::size_t step, bool is_undone) {
+    return {std::string(operation.name), operation.data, step, is_undone, operation.was_running};
+}
+
 Result<> run_from(std::size_t first, Operation const& operation, Journal& journal, Progress const& progress,
                   std::size_t& reached) {
     for (reached = first; reached < operation.steps.size(); ++reached) {
         Step const& step = operation.steps[reached];
         may_be_killed();
-        TRY(journal.write({std::string(operation.name), operation.data, reached}));
+        TRY(journal.write(mark_of(operation, reached, false)));
         may_be_killed();
         if (progress) progress(operation.name, step.name);
         TRY(step.run());
@@ -44,7 +48,7 @@ Result<> run_from(std::size_t first, Operation const& operation, Journal& journa
 /// Undoes steps from `last` back to the first. Goes on after an error: everything that can be undone should be.
 Result<> undo_from(std::size_t last, Operation const& operation, Journal& journal, Progress const& progress) {
     // What is undone after a kill anyway does without this mark, for which a full disk may have no room.
-    auto const marked = journal.write({std::string(operation.name), operation.data, last, true});
+    auto const marked = journal.write(mark_of(operation, last, true));
     if (!marked && operation.after_kill == Outcome::finished) return marked;
     Result<> result;
     for (std::size_t i = std::min(last + 1, operation.steps.size()); i-- > 0;) {

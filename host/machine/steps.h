@@ -31,6 +31,7 @@ struct Operation {
     std::string_view name;  ///< "create"
     Outcome after_kill = Outcome::undone;
     std::size_t undone_before = 0;  ///< for `finished`: when a step before this one fails, all are undone
+    bool was_running = false;       ///< the machine ran before, so it is to run afterwards
     std::string data = {};          ///< JSON: what the steps need to be made again; empty: only the machine's uuid
     std::vector<Step> steps = {};
 };
@@ -41,6 +42,7 @@ struct Mark {
     std::string data = {};
     std::size_t step = 0;    ///< the last step that may have begun
     bool is_undone = false;  ///< it has failed, and its steps are being undone
+    bool was_running = false;
 
     bool operator==(Mark const&) const = default;
 };

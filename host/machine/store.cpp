@@ -96,7 +96,8 @@ private:
 std::string mark_text(Mark const& mark) {
     json::Writer out;
     out.open('{').member("operation", mark.operation).member("data", mark.data);
-    out.member("step", mark.step).member("undone", mark.is_undone).close('}');
+    out.member("step", mark.step).member("undone", mark.is_undone);
+    out.member("running", mark.was_running).close('}');
     return std::move(out).text() + "\n";
 }
 
@@ -113,6 +114,7 @@ Result<Mark> parse_mark(std::string const& text, std::string const& path) {
         if (member.key == "data" && value) mark.data = *value;
         if (member.key == "step" && number && *number >= 0) mark.step = static_cast<std::size_t>(*number);
         if (member.key == "undone" && flag) mark.is_undone = *flag;
+        if (member.key == "running" && flag) mark.was_running = *flag;
     }
     if (mark.operation.empty()) return fail(ErrorKind::corrupt, "read " + path, "it is not a mark of an operation");
     return mark;

@@ -111,7 +111,7 @@ public:
     /// The machines that have such a mark.
     [[nodiscard]] Result<std::vector<Uuid>> marked() const;
 
-    /// Adds a line to the history. The newest lines are kept, at least 1,000 of them.
+    /// Adds a line to the history. The newest lines are kept, at least 1 MiB of them.
     Result<> add_event(Event const& event) const;
     /// The lines of one machine or all, oldest first, as JSON.
     [[nodiscard]] Result<std::vector<std::string>> history(std::optional<Uuid> const& uuid) const;

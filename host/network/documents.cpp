@@ -187,13 +187,33 @@ Result<std::vector<Port>> read_ports(std::string const& path) {
     return parse_ports(*text, path);
 }
 
-Result<> save(std::string const& path, std::string_view text, mode_t mode) {
-    std::string const temporary = path + ".new";
+namespace {
+
+/// Returns the path of a new file, which is to take the place of another one.
+Result<std::string> save_beside(std::string const& path, std::string_view text, mode_t mode) {
+    std::string temporary = path + ".new";
     UniqueFd const file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file || ::fchmod(file.get(), mode) != 0 || !write_all(file.get(), text))
         return fail(errno, "write " + temporary);
+    return temporary;
+}
+
+}  // namespace
+
+Result<> save(std::string const& path, std::string_view text, mode_t mode) {
+    std::string const temporary = TRY(save_beside(path, text, mode));
     if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(errno, "write " + path);
     return {};
+}
+
+Result<bool> save_again(std::string const& path, std::string_view text, mode_t mode) {
+    std::string const temporary = TRY(save_beside(path, text, mode));
+    bool const is_there =
+        ::renameat2(AT_FDCWD, temporary.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0;  // makes none
+    int const err = errno;
+    (void)::unlink(temporary.c_str());
+    if (!is_there && err != ENOENT) return fail(err, "write " + path);
+    return is_there;
 }
 
 }  // namespace triton::network

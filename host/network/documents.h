@@ -20,7 +20,7 @@ struct Port {
     NicTag tag = {};
     std::int64_t vlan = 0;                    ///< 0: none
     std::int64_t mtu = 0;                     ///< 0: that of the tag's link
-    std::string alias = {};                   ///< shown by `ip link`
+    std::string alias = {};                   ///< shown by `ip link`: the machine, and the name of its interface
     std::vector<std::string> addresses = {};  ///< the machine's addresses on this port
     std::vector<std::string> rules = {};      ///< for nftables, about what the machine sends; empty: not guarded
 
@@ -69,6 +69,8 @@ Result<std::vector<Port>> read_ports(std::string const& path);
 
 /// Replaces a whole file of /run: a reader sees either the old or the new one.
 Result<> save(std::string const& path, std::string_view text, mode_t mode);
+/// The same for a file that is there; one that has gone meanwhile stays away. Returns whether it was there.
+Result<bool> save_again(std::string const& path, std::string_view text, mode_t mode);
 
 /// Files in the directory of a machine, which is below that of all machines.
 inline constexpr std::string_view ports_name = "ports.json";    ///< for the next start

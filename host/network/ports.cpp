@@ -83,14 +83,30 @@ Result<> prepare_port(Port const& port, Interface& interface, Host& host) {
     std::unreachable();
 }
 
-Result<> lower_port(Port const& port, Host& host) {
-    TRY(host.remove(port.host_link()));
-    if (port.rules.empty()) return {};
+Result<> unguard_port(Port const& port, Host& host) {
     auto const unguarded = host.change_rules(unguard_transaction(port.host_link()));
     bool const was_never_guarded = !unguarded && (unguarded.error().kind == ErrorKind::unavailable ||
                                                   unguarded.error().kind == ErrorKind::unsupported);
     if (was_never_guarded) return {};  // this host does not support it
     return unguarded;
+}
+
+/// The machine in an alias.
+std::string_view owner_of(std::string_view alias) { return alias.substr(0, alias.find(' ')); }
+
+/// Whether the link of a port has become another machine's, which has taken the NIC over. One without an alias has not
+/// been joined.
+Result<bool> is_of_another(Port const& port, Host& host) {
+    auto const link = host.link(port.host_link());
+    if (!link && link.error().kind == ErrorKind::not_found) return false;
+    std::string const alias = TRY(link).alias;
+    return !alias.empty() && owner_of(alias) != owner_of(port.alias);
+}
+
+Result<> lower_port(Port const& port, Host& host) {
+    if (TRY(is_of_another(port, host))) return {};
+    TRY(host.remove(port.host_link()));
+    return port.rules.empty() ? Result<>() : unguard_port(port, host);
 }
 
 /// Adds the NIC to the front of an error.
@@ -141,8 +157,11 @@ Result<> lower_ports(std::span<Port const> ports, Host& host) {
 Result<> guard_ports(std::span<Port const> ports, Host& host) {
     for (Port const& port : ports) {
         if (port.tag.attachment != Attachment::bridge) continue;
-        TRY(of_port(port, host.change_rules(port.rules.empty() ? unguard_transaction(port.host_link())
-                                                               : guard_transaction(port.host_link(), port.rules))));
+        auto const link = host.link(port.host_link());
+        if (!link && link.error().kind == ErrorKind::not_found) continue;  // it comes, and is joined with its rules
+        TRY(of_port(port, link));
+        TRY(of_port(port, port.rules.empty() ? unguard_port(port, host)
+                                             : host.change_rules(guard_transaction(port.host_link(), port.rules))));
     }
     return {};
 }

@@ -20,10 +20,10 @@ Result<> prepare_ports(std::span<Port const> ports, Inside& inside, Host& host);
 /// rules, then the bridge, and the link is brought up last. Errors: `timeout`, and as above.
 Result<> join_ports(std::span<Port const> ports, TimePoint deadline, Host& host);
 
-/// Removes links and rules. Succeeds also when there are none.
+/// Removes links and rules, unless they have become another machine's. Succeeds also when there are none.
 Result<> lower_ports(std::span<Port const> ports, Host& host);
 
-/// Gives existing ports other rules, at once and completely.
+/// Gives ports other rules, at once and completely. Those whose links are not there yet are left out.
 Result<> guard_ports(std::span<Port const> ports, Host& host);
 
 }  // namespace triton::network

@@ -282,7 +282,12 @@ Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, st
     return run_job("StartUnit", unit, limit, begun);
 }
 Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
-    return run_job("StopUnit", unit, limit, begun);
+    TimePoint const deadline = std::chrono::steady_clock::now() + limit;
+    auto stopped = run_job("StopUnit", unit, limit, begun);
+    // A job may have a shorter limit of its own (JobRunningTimeoutSec=); the unit goes on stopping.
+    while (!stopped && stopped.error().kind == ErrorKind::timeout && left_until(deadline).count() > 0)
+        stopped = run_job("StopUnit", unit, left_until(deadline), {});
+    return stopped;
 }
 
 Result<> Bus::kill_unit(std::string const& unit, int signal) {

@@ -176,7 +176,7 @@ private:
         std::size_t const wanted = std::min(buffer_.size(), static_cast<std::size_t>(size));
         ssize_t const got = read_at(source_.file.get(), std::span(buffer_).first(wanted), at);
         int const err = errno;
-        if (got < 0) return fail(err, "read " + source_.path);
+        if (got < 0) return fail(err, "read " + source_.shown);
         TRY(write_at(to_, {buffer_.data(), static_cast<std::size_t>(got)}, at, target_.shown));
         return got;
     }
@@ -301,7 +301,7 @@ Result<std::optional<Prepared>> copy_once(Source const& source, Target const& ta
     struct stat after;
     if (::fstat(source.file.get(), &after) != 0) {
         int const err = errno;
-        return fail(err, "read " + source.path);
+        return fail(err, "read " + source.shown);
     }
     if (!is_unchanged(source.status, after)) return std::nullopt;
     return TRY(finish(std::move(pending), transfer.size(), source.status.st_mode & kept_mode_bits,
@@ -344,24 +344,28 @@ Result<UniqueFd> make_each(UniqueFd current, std::string_view path, Open open) {
 
 }  // namespace
 
-Result<struct stat> look_at_source(std::string const& path) {
+Result<struct stat> look_at_source(std::string const& path, std::string_view shown) {
+    std::string const name(shown.empty() ? path : shown);
     struct stat status;
     constexpr mode_t for_all = S_IRUSR | S_IRGRP | S_IROTH;
     bool const is_there = ::stat(path.c_str(), &status) == 0;
-    if (is_there && !S_ISREG(status.st_mode)) return not_a_file(path, status.st_mode);
+    if (is_there && !S_ISREG(status.st_mode)) return not_a_file(name, status.st_mode);
     if (is_there && (status.st_mode & for_all) == for_all) return status;
     if (is_there && ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0) return status;
     int const err = errno;
-    return fail(err, "open " + path);
+    return fail(err, "open " + name);
 }
 
-Result<Source> open_source(std::string const& path) {
-    Source source{UniqueFd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)}, {}, path};
+Result<Source> open_source(std::string const& path, std::string_view shown) {
+    Source source{UniqueFd{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)},
+                  {},
+                  path,
+                  std::string(shown.empty() ? path : shown)};
     if (!source.file || ::fstat(source.file.get(), &source.status) != 0) {
         int const err = errno;
-        return fail(err, "open " + path);
+        return fail(err, "open " + source.shown);
     }
-    if (!S_ISREG(source.status.st_mode)) return not_a_file(path, source.status.st_mode);
+    if (!S_ISREG(source.status.st_mode)) return not_a_file(source.shown, source.status.st_mode);
     return source;
 }
 
@@ -403,11 +407,11 @@ Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySe
             }
         }
         if (auto prepared = TRY(copy_once(*current, target, settings))) return std::move(*prepared);
-        (void)TRY(look_at_source(source.path));
-        again = TRY(open_source(source.path));  // a new file may have taken its name, and be complete
+        (void)TRY(look_at_source(source.path, source.shown));
+        again = TRY(open_source(source.path, source.shown));  // a new file may have taken its name, and be complete
         current = &*again;
     }
-    return fail(ErrorKind::busy, source.path + " keeps changing while it is copied");
+    return fail(ErrorKind::busy, source.shown + " keeps changing while it is copied");
 }
 
 Result<Prepared> prepare_file(std::string_view content, mode_t mode, Target const& target,

@@ -18,17 +18,19 @@ namespace triton::files {
 struct Source {
     UniqueFd file;
     struct stat status;
-    std::string path;
+    std::string path;   ///< by which it is opened again when it has changed meanwhile
+    std::string shown;  ///< what messages call it
 };
 
 /// Looks at a file to copy from without opening it: its status, if it is a regular file that we may read, as far as
 /// that shows without trying. Follows symbolic links. Errors: those of stat(2) and access(2), "open <path>"; "<path> is
-/// a directory, not a file" (EISDIR), "... is a FIFO, not a file" and the like (EINVAL).
-Result<struct stat> look_at_source(std::string const& path);
+/// a directory, not a file" (EISDIR), "... is a FIFO, not a file" and the like (EINVAL). `shown`: what they call it;
+/// empty: as the path.
+Result<struct stat> look_at_source(std::string const& path, std::string_view shown = {});
 
 /// Opens it after such a look; opening an unchecked file, perhaps a device, may have effects. Errors: the
 /// same.
-Result<Source> open_source(std::string const& path);
+Result<Source> open_source(std::string const& path, std::string_view shown = {});
 
 /// Opens a directory and creates missing ones on the way, with mode 0777 less the umask. The path is ours: links are
 /// followed. Errors: those of mkdirat(2) and openat(2), with the path.

@@ -7,31 +7,6 @@ namespace triton::json {
 
 namespace {
 
-/// The length of the UTF-8 sequence at the start of `text` (not empty); 0 when it is not valid.
-/// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
-std::size_t sequence_length(std::string_view text) {
-    struct Row {
-        std::uint8_t first_low, first_high, second_low, second_high;
-        std::size_t length;
-    };
-    static constexpr Row rows[] = {
-        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
-        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
-        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
-    };
-    auto const byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-    for (Row const& row : rows) {
-        if (byte(0) < row.first_low || byte(0) > row.first_high) continue;
-        if (text.size() < row.length) return 0;
-        if (row.length > 1 && (byte(1) < row.second_low || byte(1) > row.second_high)) return 0;
-        for (std::size_t i = 2; i < row.length; ++i) {
-            if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
-        }
-        return row.length;
-    }
-    return 0;
-}
-
 /// Appends a character below U+0100, given by its code: unchanged if it is printable ASCII.
 void append_escaped(std::string& out, char c) {
     static constexpr char digits[] = "0123456789abcdef";
@@ -76,6 +51,30 @@ std::size_t append_characters(std::string& out, std::string_view text, std::size
 
 }  // namespace
 
+/// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
+std::size_t sequence_length(std::string_view text) {
+    struct Row {
+        std::uint8_t first_low, first_high, second_low, second_high;
+        std::size_t length;
+    };
+    static constexpr Row rows[] = {
+        {0x00, 0x7f, 0, 0, 1},       {0xc2, 0xdf, 0x80, 0xbf, 2}, {0xe0, 0xe0, 0xa0, 0xbf, 3},
+        {0xe1, 0xec, 0x80, 0xbf, 3}, {0xed, 0xed, 0x80, 0x9f, 3}, {0xee, 0xef, 0x80, 0xbf, 3},
+        {0xf0, 0xf0, 0x90, 0xbf, 4}, {0xf1, 0xf3, 0x80, 0xbf, 4}, {0xf4, 0xf4, 0x80, 0x8f, 4},
+    };
+    auto const byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+    for (Row const& row : rows) {
+        if (byte(0) < row.first_low || byte(0) > row.first_high) continue;
+        if (text.size() < row.length) return 0;
+        if (row.length > 1 && (byte(1) < row.second_low || byte(1) > row.second_high)) return 0;
+        for (std::size_t i = 2; i < row.length; ++i) {
+            if (byte(i) < 0x80 || byte(i) > 0xbf) return 0;
+        }
+        return row.length;
+    }
+    return 0;
+}
+
 bool is_c1(std::string_view character) { return character.size() == 2 && character < "\xc2\xa0"; }
 
 void append_json_string(std::string& out, std::string_view text) {
@@ -87,17 +86,17 @@ void append_json_string(std::string& out, std::string_view text) {
 std::string printable(std::string_view text) {
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string out;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        auto byte = static_cast<unsigned char>(text[at]);
-        // U+0080 to U+009F are control characters, too: U+009B begins an escape sequence.
-        auto const next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
-        bool const is_c1 = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
-        if (byte >= 0x20 && byte != 0x7f && !is_c1) {
-            out += text[at];
-            continue;
-        }
-        if (is_c1) byte = static_cast<unsigned char>(text[++at]);
-        out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+    while (!text.empty()) {
+        std::size_t const length = sequence_length(text);
+        std::string_view const character = text.substr(0, std::max<std::size_t>(length, 1));
+        // The code of a C1 character is its second byte.
+        auto const byte = static_cast<unsigned char>(character.back());
+        bool const is_control = length == 0 || (length == 1 && (byte < 0x20 || byte == 0x7f)) || is_c1(character);
+        if (is_control)
+            out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        else
+            out += character;
+        text.remove_prefix(character.size());
     }
     return out;
 }

@@ -46,6 +46,7 @@ std::optional<Link> read_link(std::string_view text) {
     constexpr unsigned lower_up = 1U << 16;  // IFF_LOWER_UP of linux/if.h, which net/if.h lacks
     link.has_carrier = (body->ifi_flags & lower_up) != 0;
     link.name = text_of(find_attribute(text, IFLA_IFNAME));
+    link.alias = text_of(find_attribute(text, IFLA_IFALIAS));
     link.mtu = number_of(find_attribute(text, IFLA_MTU)).value_or(0);
     link.master = static_cast<int>(number_of(find_attribute(text, IFLA_MASTER)).value_or(0));
     auto const info = find_attribute(text, IFLA_LINKINFO);

@@ -23,6 +23,7 @@ struct Link {
     std::uint32_t mtu = 0;
     bool has_carrier = false;                    ///< it is up, and so is the other end
     int master = 0;                              ///< the bridge that it is a port of; 0: none
+    std::string alias = {};                      ///< a text for people
     std::optional<bool> does_filter_vlans = {};  ///< of a bridge
 };
 

@@ -9,6 +9,7 @@
 #include "host/network/documents.h"
 #include "host/network/host.h"
 #include "host/network/ports.h"
+#include "lib/base/default_signals.h"
 #include "lib/base/read_file.h"
 #include "lib/base/uuid.h"
 #include "lib/base/write_all.h"
@@ -53,7 +54,11 @@ Result<> prepare(Paths const& paths, network::Host& host) {
 
 Result<> join(Paths const& paths, network::Host& host) {
     std::vector<network::Port> const ports = TRY(network::read_ports(paths.raised));
-    return network::join_ports(ports, std::chrono::steady_clock::now() + join_limit, host);
+    TRY(network::join_ports(ports, std::chrono::steady_clock::now() + join_limit, host));
+    // An update that found no link yet has left its rules there.
+    std::vector<network::Port> const now = TRY(network::read_ports(paths.raised));
+    if (network::ports_text(now) == network::ports_text(ports)) return {};
+    return network::guard_ports(now, host);
 }
 
 int say(std::string const& text) {
@@ -90,4 +95,7 @@ int run(int count, char** arguments) {
 
 }  // namespace triton::program
 
-int main(int argc, char** argv) { return triton::program::run(argc, argv); }
+int main(int argc, char** argv) {
+    triton::take_default_signals();
+    return triton::program::run(argc, argv);
+}

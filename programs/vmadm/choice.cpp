@@ -106,6 +106,7 @@ std::expected<Chosen, Failure> choose_directly(Options const& options, std::span
     auto const host = TRY_RUN(Host::open(options));
     host->units().set_detailed(needs(is_detail));
     auto listed = TRY_RUN(host->machines().list());
+    tell_unknown_states(*host, listed);
     Chosen chosen{.machines = {}, .broken = {}};
     for (Machine const& machine : listed.machines) {
         auto const whole = is_whole ? host->machines().get(machine.uuid) : Result<Machine>(machine);

@@ -185,6 +185,11 @@ void tell_unreadable(std::span<machine::BrokenFile const> files) {
         say(machine::harmless(file.error.text()));
 }
 
+void tell_unknown_states(Host const& host, Machines::Listed const& listed) {
+    if (listed.states || listed.states.error().kind == ErrorKind::unavailable) return;  // there is no systemd
+    host.note(machine::harmless("the states of VMs are not known: " + listed.states.error().text()));
+}
+
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words) {
     if (options.words.empty() || options.words.front().empty())
@@ -206,6 +211,8 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
     }
     auto const wanted = TRY_RUN(filters(options.words, "filter"));
     auto const listed = TRY_RUN(machines.list());
+    // Without an answer of systemd, machines that run would count as stopped.
+    TRY_RUN(listed.states);
     tell_unreadable(listed.broken);
     for (Machine const& machine : listed.machines)
         if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);

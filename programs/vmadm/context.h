@@ -103,11 +103,15 @@ std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::stri
 /// Says what is wrong with machines whose files cannot be read: a command without them is not all that was asked for.
 void tell_unreadable(std::span<machine::BrokenFile const> files);
 
+/// Says why the states of machines are not known, if that is so.
+void tell_unknown_states(Host const& host, machine::Machines::Listed const& listed);
+
 /// The machine of the first word. `words`: how many the command takes.
 std::expected<Uuid, Failure> one_machine(machine::Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words = 1);
 
-/// Those that the words name, each by itself, or all those that fulfil the conditions.
+/// Those that the words name, each by itself, or all those that fulfil the conditions. Errors of conditions: also those
+/// of systemd, when it does not tell the states of machines.
 std::expected<std::vector<Uuid>, Failure> several_machines(machine::Machines& machines, Options const& options,
                                                            std::string_view command);
 

@@ -96,10 +96,9 @@ Outcome run_recover(Options const& options) {
         auto const parsed = Uuid::parse(options.words.front());
         uuid = parsed ? *parsed : TRY_RUN(host->machines().find(options.words.front()));
     }
-    auto const done = host->machines().recover(uuid);
+    auto const done = host->machines().recover(uuid, [](std::string const& line) { say(machine::harmless(line)); });
     host->settle(uuid);
-    for (std::string const& line : TRY_RUN(done))
-        say(line);
+    TRY_RUN(done);
     say("Successfully recovered");
     return {};
 }

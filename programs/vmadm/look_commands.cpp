@@ -185,6 +185,7 @@ Outcome run_stats(Options const& options) {
         (void)TRY_RUN(machines.store().load(uuid));
     json::Array rows;
     auto const listed = TRY_RUN(machines.list());
+    tell_unknown_states(*host, listed);
     if (uuids.empty()) tell_unreadable(listed.broken);
     for (Machine const& machine : listed.machines) {
         bool const is_wanted = uuids.empty() || std::ranges::find(uuids, machine.uuid) != uuids.end();

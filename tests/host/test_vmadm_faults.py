@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from info_place import BUILD, PATIENCE, needs_root
+from info_place import BUILD, PATIENCE, needs_root, run
 from machine_files import MachineFiles
 
 pytestmark = [needs_root, pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, which makes a system call fail")]
@@ -69,3 +69,28 @@ def test_a_directory_that_cannot_be_read_does_not_end_a_deletion(tmp_path):
         assert done.returncode == 0 or "Input/output error" in done.stderr, f"{number}: {done.stderr}"
         assert done.returncode == 1 or not files.path(uuid).exists(), f"{number}: it says that it has worked"
     assert count > 5
+
+
+def test_a_tree_without_room_may_have_used_its_quota_up(tmp_path):
+    """XFS says so by ENOSPC: what vmadm writes is written again, without the quota."""
+    count = 0
+    for number in range(1, 100):
+        place = tmp_path / str(number)
+        files, uuid = configured(place)
+        done = with_fault(place, "pwrite64", "ENOSPC", number, "update", uuid, f"alias=new{number}")
+        if "(INJECTED)" not in (place / "trace").read_text():
+            break
+        assert "/config/" not in done.stderr, f"{number}: {done.stderr}"
+        count += done.returncode == 0
+    assert count >= 3  # a file of each kind
+
+
+def test_conditions_choose_no_machine_while_systemd_does_not_answer(tmp_path):
+    """One that runs would seem to be stopped."""
+    files, uuid = configured(tmp_path)
+    no_bus = {"DBUS_SYSTEM_BUS_ADDRESS": "unix:path=/nowhere"}
+    for condition in ("state=stopped", "state=configured", f"uuid={uuid}"):
+        done = run("vmadm", tmp_path, "delete", condition, env=no_bus)
+        assert (done.returncode, done.stderr) == (1, "cannot connect to the system's bus: No such file or directory\n")
+    assert json.loads(run("vmadm", tmp_path, "lookup", "-j", env=no_bus).stdout)[0]["uuid"] == uuid
+    assert run("vmadm", tmp_path, "delete", uuid, env=no_bus).returncode == 0

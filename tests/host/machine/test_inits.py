@@ -202,3 +202,23 @@ def test_a_start_waits_for_the_end_of_a_stop(host, vmadm, tiny):
     assert vmadm.says("start", uuid) == (0, f"Successfully started VM {uuid}\n")
     assert stopping.wait(timeout=LATER) == 0
     assert json.loads(vmadm.ok("get", uuid))["state"] == "running"
+
+
+def test_a_stop_may_take_as_long_as_it_is_told(host, vmadm, tiny):
+    """Longer than systemd itself would wait for the machine, or for the end of a job."""
+    uuid = new_uuid()
+    ends = "trap '' TERM; until busybox test -e /var/go; do busybox sleep 0.1; done; echo >/var/ended"
+    slow = {"command": [BUSYBOX, "sh", "-c", ends], "stopTimeout": "10m"}
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch={"programs": {"main": slow}}))
+    unit, tree = UNIT.format(uuid), json.loads(vmadm.ok("get", uuid))["zonepath"]
+    assert host.run("systemctl", "show", "-P", "TimeoutStopUSec", unit).stdout == "infinity\n"
+    drop_in = f"/run/systemd/system/{unit}.d"
+    host.run("sh", "-ec", f"mkdir -p {drop_in}; printf '[Unit]\\nJobRunningTimeoutSec=1\\n' >{drop_in}/60-short.conf; systemctl daemon-reload", check=True)
+    stopping = host.popen("sh", "-c", f"exec vmadm stop -t 600 {uuid} 2>&1")
+    jobs, deadline = set(), time.monotonic() + LATER
+    while len(jobs) < 2:  # the first one has reached its limit
+        jobs |= {host.run("systemctl", "show", "-P", "Job", unit).stdout.strip()} - {"", "0"}
+        assert time.monotonic() < deadline and stopping.poll() is None, jobs
+    host.run("touch", f"{tree}/root/var/go", check=True)
+    assert stopping.wait(timeout=LATER) == 0
+    assert host.run("test", "-e", f"{tree}/root/var/ended").returncode == 0, "it was killed"

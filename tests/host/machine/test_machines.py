@@ -291,8 +291,14 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     # a session of its own, without a terminal on our side too: that of the caller would take characters for typed ones
     status = vmadm.ok("exec", "exec", BUSYBOX, "cat", "/proc/self/stat").rsplit(")", 1)[1].split()
     assert int(status[3]) > 0, "the session is one of the machine, and not one outside"
-    assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
+    for code in (7, 125, 255):
+        assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", f"exit {code}").returncode == code
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "kill -9 $$").returncode == 128 + 9
+    careless = ("env", "--ignore-signal=CHLD", "--block-signal=ALRM", "vmadm")  # as some callers leave these signals
+    assert host.run(*careless, "exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
+    wrong = host.run(*careless, "validate", "create", "lx", input=payload(tiny, launch={"programs": {"main": {"command": 1}}}))
+    assert wrong.returncode == 1 and "VALID" not in wrong.stdout + wrong.stderr, wrong
+    assert host.run("env", "PATH=/nowhere", "/usr/bin/vmadm", "exec", "exec", "busybox", "true").returncode == 0, "the caller's PATH is of no use"
     assert vmadm.says("exec", "exec", "/nowhere") == (127, "vmadm: cannot execute /nowhere: No such file or directory\n")
     assert vmadm.says("exec", "exec", "/usr") == (126, "vmadm: cannot execute /usr: Permission denied\n")
     assert vmadm.says("exec", "-it", "exec", BUSYBOX) == (2, "exec has no option -it: it takes a terminal if it is run in one\n")
@@ -304,6 +310,26 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     done = host.run("script", "-qec", terminal, "/dev/null", input="")
     assert done.returncode == 3
     assert "terminal" in done.stdout  # beside it, the echo of the end of script's own input
+    # of what is redirected nothing goes through a terminal, and of what is not nothing is the host's
+    own = "for n in 3 4 5; do test $(stat -Lc %d /proc/self/fd/$n) = $(stat -c %d /dev/pts) && echo $n; done"
+    script = f"exec 3<&0 4>&1 5>&2\nprintf 'a\\nb\\n'; echo error >&2; {own}; if test \"$1\"; then cat; fi\n"
+    host.run("tee", "/tmp/inside", input=script, check=True)
+    vmadm.ok("cp", "/tmp/inside", "exec:/inside")
+    run = f"vmadm exec exec {BUSYBOX} sh /inside"
+
+    def shown(command):
+        """At a terminal; without the echo of the end of script's own input."""
+        done = host.run("sh", "-c", 'script -qec "$1" /dev/null </dev/null | tr "\\r" R', "sh", command)
+        return done.stdout.replace("^D\b\b", "")
+
+    def read(file):
+        return host.run("sh", "-c", f'tr "\\r" R <{file}').stdout
+
+    assert shown(f"echo in | {run} cat") == "aR\nbR\nerrorR\n4R\n5R\ninR\n"
+    assert (shown(f"{run} </dev/null >/tmp/out"), read("/tmp/out")) == ("errorR\n", "a\nb\n5\n")
+    text = shown(f"{run} >/tmp/out 2>/tmp/errors")
+    assert "a" not in text and "error" not in text, text
+    assert (read("/tmp/out"), read("/tmp/errors")) == ("a\nb\n3\n", "error\n")
     vmadm.ok("stop", "exec")
     assert vmadm.says("exec", "exec", BUSYBOX) == (1, f"Cannot execute a command in VM {uuid}: it is not running\n")
 

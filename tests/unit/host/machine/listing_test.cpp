@@ -124,5 +124,11 @@ TEST(Get, JsonHasTwoBlanksForEachLevel) {
         "{\n  \"a\": [\n    1,\n    {\n      \"b\": true\n    }\n  ],\n  \"c\": {},\n  \"d\": [],\n  \"e\": null\n}\n");
 }
 
+TEST(Listing, WhatIsShownDoesNothingToATerminal) {
+    EXPECT_EQ(harmless("a\x1b[31m\x7f\n\xc3\xa4"), "a?[31m??\xc3\xa4");
+    EXPECT_EQ(harmless("\u009b2J\u00a0"), "?2J\u00a0");
+    EXPECT_EQ(harmless("\x9b\x32J \xc2 \xe4t\xc2\x9b"), "?2J ? ?t?") << "a terminal may not expect UTF-8";
+}
+
 }  // namespace
 }  // namespace triton::machine

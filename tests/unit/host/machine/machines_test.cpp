@@ -136,6 +136,23 @@ public:
     std::optional<std::string> status(std::int64_t, std::int64_t) override { return R"({"launcher":{"version":"1"}})"; }
 };
 
+/// One bridge, and no link of a machine ever comes.
+class FakeNetworks final : public Networks {
+public:
+    Result<network::Tags> tags() override {
+        return network::Tags(
+            {{"admin", network::Attachment::bridge, "br0"}, {"e", network::Attachment::bridge, "br1"}});
+    }
+    Result<std::string> first_program() override { return std::string("/usr/libexec/triton/triton-machine-init"); }
+    Result<> check(std::span<network::Port const>) override { return {}; }
+    Result<> guard(std::span<network::Port const> ports) override {
+        guarded.assign(ports.begin(), ports.end());
+        return {};
+    }
+    Result<> lower(std::span<network::Port const>) override { return {}; }
+    std::vector<network::Port> guarded;
+};
+
 /// A host in a temporary directory, with a pool of plain directories.
 class Host {
 public:
@@ -158,11 +175,13 @@ public:
                             return std::int64_t{0};
                         }};
         parts.progress = [this](std::string_view, std::string_view) { reaper.happen(); };
+        parts.networks = &networks;
         parts.notice = [this](std::string text) { notices.push_back(std::move(text)); };
         machines.emplace(Layout{root_.string()}, parts);
     }
 
     Reaper reaper;
+    FakeNetworks networks;
     std::vector<std::string> notices;
     std::optional<Machines> machines;
     FakeUnits& units() { return units_; }
@@ -232,6 +251,16 @@ private:
 };
 
 std::string text_of(Result<> const& result) { return result ? "ok" : result.error().text(); }
+
+struct Recovery {
+    std::vector<std::string> lines;
+    Result<> result;
+};
+Recovery recover(Machines& machines, std::optional<Uuid> const& uuid) {
+    Recovery recovery;
+    recovery.result = machines.recover(uuid, [&](std::string line) { recovery.lines.push_back(std::move(line)); });
+    return recovery;
+}
 
 TEST_F(MachinesTest, WhatCreateMakesDeleteRemoves) {
     Host host(directory());
@@ -334,6 +363,47 @@ TEST_F(MachinesTest, AnAddressIsThereOnlyOnce) {
     EXPECT_EQ(text_of(host.machines->create(creation(R"(,"nics":[{"nic_tag":"e","ips":["10.0.0.2/24"]}])"))), "ok");
 }
 
+/// A running machine has the NICs of its start, whatever an update has made of them.
+TEST_F(MachinesTest, AMacIsTakenAsLongAsAMachineRunsWithIt) {
+    Host host(directory());
+    Creation const made = creation();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / made.machine.uuid.text();
+    fs::create_directories(network);
+    std::string const mac = "02:08:20:0a:0b:0c";
+    std::ofstream(network / "raised.json") << network::ports_text({{.mac = mac, .tag = {"e", {}, "br0"}}});
+    Creation const other = creation(R"(,"nics":[{"nic_tag":"e","mac":")" + mac + R"(","ips":["10.0.0.2/24"]}])");
+    auto const refused = host.machines->create(other);
+    EXPECT_EQ(text_of(refused), conflict_text);
+    EXPECT_THAT(refused.error().details,
+                ElementsAre("VM " + made.machine.uuid.text() + " has the same until it is stopped or rebooted"));
+    fs::remove(network / "raised.json");
+    EXPECT_EQ(text_of(host.machines->create(other)), "ok");
+}
+
+/// The links of a machine that is starting may come after an update of it.
+TEST_F(MachinesTest, AnUpdateLeavesItsRulesForLinksThatAreToCome) {
+    Host host(directory());
+    Creation const made = creation(R"(,"nics":[{"nic_tag":"admin","ips":["10.0.0.2/24"]}])");
+    Uuid const uuid = made.machine.uuid;
+    std::string const mac = made.machine.nics.front().mac;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / uuid.text();
+    fs::copy_file(network / "ports.json", network / "raised.json");  // as `up` does
+    std::string const change = R"({"update_nics":[{"mac":")" + mac + R"(","blocked_outgoing_ports":[25]}]})";
+    ASSERT_TRUE(host.machines->update(uuid, updating(change)));
+    auto const raised = network::read_ports((network / "raised.json").string());
+    ASSERT_TRUE(raised);
+    EXPECT_THAT(raised->front().rules, testing::Contains(HasSubstr("25")));
+    ASSERT_EQ(host.networks.guarded.size(), 1U);
+    EXPECT_EQ(host.networks.guarded.front().rules, raised->front().rules);
+    EXPECT_FALSE(fs::exists(network / "raised.json.new"));
+
+    fs::remove(network / "raised.json");  // as `down` does
+    ASSERT_TRUE(host.machines->update(uuid, updating(R"({"alias":"a"})")));
+    EXPECT_FALSE(fs::exists(network / "raised.json"));
+}
+
 TEST_F(MachinesTest, ALaunchConfigurationThatIsRefusedMakesNoMachine) {
     Host host(directory());
     Creation const made = creation(R"(,"launch":{"programs":{"bad":1}})");
@@ -350,12 +420,13 @@ TEST_F(MachinesTest, WithoutSystemdACreationLeavesNothingAndAListIsThere) {
     ASSERT_FALSE(failed);
     EXPECT_EQ(failed.error().text(), "systemd is not there");
     host.units().is_gone = false;
-    EXPECT_TRUE(host.machines->recover(std::nullopt));
+    EXPECT_TRUE(recover(*host.machines, std::nullopt).result);
     EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
     host.units().is_gone = true;
     auto const listed = host.machines->list();
     ASSERT_TRUE(listed);
     EXPECT_EQ(listed->machines.size(), 1U);
+    EXPECT_EQ(text_of(listed->states), "systemd is not there");
 }
 
 TEST_F(MachinesTest, ACreationThatIsKilledAnywhereIsGoneAfterwards) {
@@ -366,7 +437,7 @@ TEST_F(MachinesTest, ACreationThatIsKilledAnywhereIsGoneAfterwards) {
         bool const was_killed = kill_at(n, [&made](Machines& machines) { return machines.create(made); });
         Host host(directory());
         ASSERT_TRUE(host.machines->list());
-        ASSERT_TRUE(host.machines->recover(uuid));
+        ASSERT_TRUE(recover(*host.machines, uuid).result);
         EXPECT_FALSE(fs::exists(host.root() / "var/triton/vmadm/journal" / (uuid.text() + ".json"))) << n;
         auto const machine = host.machines->get(uuid);
         if (machine) {  // killed at its first start
@@ -425,7 +496,7 @@ TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
         Uuid const uuid = made.machine.uuid;
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.clone(source, "", made); });
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        ASSERT_TRUE(recover(*host.machines, uuid).result) << n;
         auto const machine = host.machines->get(uuid);
         if (machine) {  // killed at its first start
             EXPECT_EQ(machine->phase, Phase::installed) << n;
@@ -437,6 +508,42 @@ TEST_F(MachinesTest, ACloneThatIsKilledAnywhereLeavesAllOrNothing) {
         ++kills;
     }
     EXPECT_GT(kills, 12);
+}
+
+TEST_F(MachinesTest, ACloneThatWasKilledIsDeletedWithItsSnapshotOfTheSource) {
+    Creation const first = creation();
+    ASSERT_EQ(text_of(Host(directory()).machines->create(first)), "ok");
+    Uuid const source = first.machine.uuid;
+    for (int n = 0;; ++n) {
+        Creation const made = creation(R"(,"autoboot":false)");
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.clone(source, "", made); });
+        Host host(directory());
+        bool const is_left =
+            host.machines->store().exists(made.machine.uuid) || *host.machines->store().mark(made.machine.uuid);
+        EXPECT_EQ(text_of(host.machines->destroy(made.machine.uuid)) == "ok", is_left) << n;
+        EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty()) << n;
+        EXPECT_THAT(*host.pool().snapshots(tree_of(source)), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, RecoveryRemovesTheSnapshotOfAnInterruptedCopy) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    auto const snapshot = *storage::SnapshotName::parse("copy-" + uuid.text());  // as a send makes it
+    ASSERT_TRUE(host.pool().snapshot(tree_of(uuid), snapshot));
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "own")), "ok");
+    {
+        auto const sending = host.machines->store().lock(uuid, "vmadm send", milliseconds(0));
+        ASSERT_TRUE(sending);
+        EXPECT_EQ(text_of(recover(*host.machines, std::nullopt).result), "ok");
+        EXPECT_EQ(host.pool().snapshots(tree_of(uuid))->size(), 2U);
+    }
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_THAT(told.lines, ElementsAre("VM " + uuid.text() + ": the snapshot of an interrupted copy was removed"));
+    EXPECT_EQ(host.pool().snapshots(tree_of(uuid))->size(), 1U);
 }
 
 TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
@@ -459,7 +566,7 @@ TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
     for (int n = 0;; ++n) {
         bool const was_killed = kill_at(n, receive);
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid)) << n;
+        ASSERT_TRUE(recover(*host.machines, uuid).result) << n;
         if (!was_killed) {
             auto const machine = host.machines->get(uuid);
             ASSERT_TRUE(machine);
@@ -481,7 +588,7 @@ TEST_F(MachinesTest, ADeletionThatIsKilledAnywhereIsFinished) {
         bool const was_killed = kill_at(n, [&uuid](Machines& machines) { return machines.destroy(uuid); });
         Host host(directory());
         ASSERT_TRUE(host.machines->list());
-        auto const recovered = host.machines->recover(uuid);
+        auto const recovered = recover(*host.machines, uuid).result;
         bool const is_gone = !recovered && recovered.error().kind == ErrorKind::not_found;
         ASSERT_TRUE(recovered || is_gone) << recovered.error().text();
         EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
@@ -500,7 +607,7 @@ TEST_F(MachinesTest, AnUpdateThatIsKilledAnywhereIsFinished) {
                                    updating(R"({"alias":")" + alias + R"(","tags":{"n":)" + std::to_string(n) + "}}"));
         });
         Host host(directory());
-        ASSERT_TRUE(host.machines->recover(uuid));
+        ASSERT_TRUE(recover(*host.machines, uuid).result);
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine);
         EXPECT_EQ(machine->alias, alias);
@@ -523,12 +630,11 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         }
         bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.reprovision(uuid, image); });
         Host host(directory());
-        State const before = host.units().status(uuid)->is_down() ? State::stopped : State::running;
-        auto const recovered = host.machines->recover(uuid);
+        auto const recovered = recover(*host.machines, uuid).result;
         ASSERT_TRUE(recovered) << recovered.error().text();
         auto const machine = host.machines->get(uuid);
         ASSERT_TRUE(machine) << n;
-        EXPECT_EQ(machine->state, before) << n;
+        EXPECT_EQ(machine->state, State::running) << n;
         EXPECT_EQ(machine->image_uuid, image) << n;
         EXPECT_EQ(machine->tags.size(), 1U) << n;
         EXPECT_TRUE(machine->launch) << n;
@@ -537,6 +643,48 @@ TEST_F(MachinesTest, AReprovisionThatIsKilledAnywhereIsFinished) {
         EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text())) << n;
         EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
         EXPECT_THAT(host.parts_of(uuid), IsEmpty()) << n;
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, AMachineThatIsHaltedForAWhileRunsAgainWhereverThatIsKilled) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    using Act = std::function<Result<>(Machines&)>;
+    std::vector<std::pair<std::string, Act>> const acts{
+        {"rollback", [&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); }},
+        {"reboot", [&](Machines& machines) { return machines.reboot(uuid, false); }},
+        {"forced reboot", [&](Machines& machines) { return machines.reboot(uuid, true); }},
+    };
+    for (auto const& [name, act] : acts) {
+        for (int n = 0;; ++n) {
+            bool const was_killed = kill_at(n, act);
+            Host host(directory());
+            EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+            EXPECT_EQ(host.machines->get(uuid)->state, State::running) << name << ", killed at " << n;
+            if (!was_killed) break;
+        }
+    }
+}
+
+TEST_F(MachinesTest, AMachineThatWasDownStaysDownWhenAnInterruptedRollbackIsFinished) {
+    Creation const made = creation(R"(,"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    for (int n = 0;; ++n) {
+        bool const was_killed = kill_at(n, [&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); });
+        Host host(directory());
+        EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+        EXPECT_EQ(host.machines->get(uuid)->state, State::stopped) << n;
         if (!was_killed) break;
     }
 }
@@ -731,7 +879,7 @@ TEST_F(MachinesTest, WhoComesWhileAMachineIsDeletedComesBeforeOrAfter) {
          }},
         {"clone", [&](Machines& machines) { return machines.clone(uuid, "", copy); }},
         {"send", [&](Machines& machines) { return machines.send(uuid, nowhere.get()); }},
-        {"recover", [&](Machines& machines) { return without_value(machines.recover(std::nullopt)); }},
+        {"recover", [&](Machines& machines) { return recover(machines, std::nullopt).result; }},
     };
     for (auto const& [name, act] : acts) {
         for (int n = 0; n < rounds_at_once; ++n) {
@@ -856,15 +1004,124 @@ TEST_F(MachinesTest, ATreeThatBelongsToNobodyIsRemovedWhenItIsNamed) {
     Host host(directory());
     Uuid const uuid = *Uuid::random();
     ASSERT_TRUE(host.pool().make(tree_of(uuid)));
-    auto const told = host.machines->recover(std::nullopt);
-    ASSERT_TRUE(told);
-    EXPECT_THAT(*told, ElementsAre("tree machines/" + uuid.text() + ": belongs to no VM; vmadm recover " + uuid.text() +
-                                   " removes it"));
+    auto const told = recover(*host.machines, std::nullopt);
+    ASSERT_TRUE(told.result);
+    EXPECT_THAT(told.lines, ElementsAre("tree machines/" + uuid.text() + ": belongs to no VM; vmadm recover " +
+                                        uuid.text() + " removes it"));
     EXPECT_TRUE(*host.pool().exists(tree_of(uuid)));
-    auto const done = host.machines->recover(uuid);
-    ASSERT_TRUE(done);
-    EXPECT_THAT(*done, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
+    auto const done = recover(*host.machines, uuid);
+    ASSERT_TRUE(done.result);
+    EXPECT_THAT(done.lines, ElementsAre("tree machines/" + uuid.text() + ": removed, it belongs to no VM"));
     EXPECT_FALSE(*host.pool().exists(tree_of(uuid)));
+}
+
+/// Where the disk with the machines' files is not mounted, every tree looks like this.
+TEST_F(MachinesTest, ATreeThatIsThereAlreadyIsNotTakenForANewMachine) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::string const stream = (directory() / "stream").string();
+    UniqueFd const to(::open(stream.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
+    ASSERT_EQ(text_of(host.machines->send(uuid, to.get())), "ok");
+    fs::path const kept = fs::path(host.pool().path(tree_of(uuid))) / "root/kept";
+    std::ofstream(kept) << "x";
+    fs::rename(host.root() / "var/triton/vmadm", host.root() / "away");
+
+    Creation const source = creation();
+    ASSERT_EQ(text_of(host.machines->create(source)), "ok");
+    std::string const refusal = "tree machines/" + uuid.text() +
+                                " exists already and belongs to no VM; vmadm recover " + uuid.text() + " removes it";
+    EXPECT_EQ(text_of(host.machines->create(made)), refusal);
+    EXPECT_EQ(text_of(host.machines->clone(source.machine.uuid, "", made)), refusal);
+    UniqueFd const from(::open(stream.c_str(), O_RDONLY | O_CLOEXEC));
+    StreamReader reader(from.get());
+    auto const head = reader.head();
+    ASSERT_TRUE(head);
+    EXPECT_EQ(text_of(host.machines->receive(reader, head->storage, made)), refusal);
+    EXPECT_TRUE(fs::exists(kept));
+    EXPECT_FALSE(host.machines->store().exists(uuid));
+}
+
+/// It would look like one without metadata and launch configuration, and would be written like that.
+TEST_F(MachinesTest, AMachineWhoseTreeIsAwayIsLeftAlone) {
+    Host host(directory());
+    Creation const made = creation(R"(,"tags":{"a":1},"launch":{"programs":{}},"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const tree = host.pool().path(tree_of(uuid));
+    fs::path const away = host.root() / "away";
+    fs::rename(tree, away);
+    std::string const refusal = "the pool does not have its tree machines/" + uuid.text();
+    auto const error_of = [](auto const& result) { return result ? "ok" : result.error().text(); };
+    EXPECT_EQ(error_of(host.machines->update(uuid, updating(R"({"alias":"new"})"))), refusal);
+    EXPECT_EQ(error_of(host.machines->start(uuid)), refusal);
+    EXPECT_EQ(error_of(host.machines->stop(uuid, {})), "ok");
+    EXPECT_FALSE(fs::exists(tree));
+    fs::rename(away, tree);
+    auto const machine = host.machines->get(uuid);
+    ASSERT_TRUE(machine);
+    EXPECT_FALSE(machine->alias);
+    EXPECT_EQ(machine->tags.size(), 1U);
+}
+
+/// Who is killed while a file is replaced leaves another one.
+TEST_F(MachinesTest, HalfFilesOfItsNetworkDoNotKeepAMachineFromBeingDeleted) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / uuid.text();
+    fs::create_directories(network);
+    for (char const* const name : {"ports.json", "raised.json", "raised.json.new", ".ports.json.0123abcd.tmp"})
+        std::ofstream(network / name) << R"({"ports":[]})";
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+    EXPECT_THAT(host.parts_of(uuid), IsEmpty());
+}
+
+/// A machine may run although its file is away: the disk with the files is not mounted.
+TEST_F(MachinesTest, ANetworkThatBelongsToNobodyIsRemovedWhenItIsNamed) {
+    Host host(directory());
+    Uuid const uuid = *Uuid::random();
+    Uuid const other = *Uuid::random();
+    fs::path const networks = host.root() / "run/triton/network";
+    for (Uuid const& owner : {uuid, other})
+        fs::create_directories(networks / owner.text());
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_EQ(text_of(told.result), "ok");
+    EXPECT_THAT(
+        told.lines,
+        testing::UnorderedElementsAre(
+            "network of VM " + uuid.text() + ": there is no such VM; vmadm recover " + uuid.text() + " removes it",
+            "network of VM " + other.text() + ": there is no such VM; vmadm recover " + other.text() + " removes it"));
+    auto const done = recover(*host.machines, uuid);
+    EXPECT_EQ(text_of(done.result), "ok");
+    EXPECT_THAT(done.lines, ElementsAre("network of VM " + uuid.text() + ": removed, there is no such VM"));
+    EXPECT_FALSE(fs::exists(networks / uuid.text()));
+    EXPECT_TRUE(fs::exists(networks / other.text()));
+}
+
+TEST_F(MachinesTest, AMachineThatCannotBeRecoveredDoesNotKeepOthersFromIt) {
+    Creation const first = creation();
+    Creation const last = creation();
+    for (Creation const* const made : {&first, &last})
+        ASSERT_TRUE(kill_at(4, [made](Machines& machines) { return machines.create(*made); }));
+    Host host(directory());
+    fs::path const journal = host.root() / "var/triton/vmadm/journal";
+    std::ofstream(journal / "00000000-0000-4000-8000-000000000000.json") << "{}";
+    Uuid const stray = *Uuid::random();
+    ASSERT_TRUE(host.pool().make(tree_of(stray)));
+    auto const busy = host.machines->store().lock(last.machine.uuid, "vmadm create", milliseconds(0));
+    ASSERT_TRUE(busy);
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_THAT(text_of(told.result), HasSubstr("it is not a mark of an operation"));
+    EXPECT_THAT(told.lines,
+                testing::IsSupersetOf({"VM " + first.machine.uuid.text() + ": an interrupted create was undone",
+                                       "VM " + last.machine.uuid.text() + " is in use by \"vmadm create\" (process " +
+                                           std::to_string(::getpid()) + "): left alone",
+                                       "tree machines/" + stray.text() + ": belongs to no VM; vmadm recover " +
+                                           stray.text() + " removes it"}));
+    EXPECT_TRUE(fs::exists(journal / (last.machine.uuid.text() + ".json")));
 }
 
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
@@ -992,6 +1249,24 @@ TEST_F(MachinesTest, ARollbackDerivesAnew) {
     EXPECT_THAT(derived(), HasSubstr("triton-launch"));
     ASSERT_EQ(text_of(host.machines->rollback_snapshot(uuid, "before")), "ok");
     EXPECT_THAT(derived(), HasSubstr("Boot=yes"));
+}
+
+/// The launcher's environment has the values of customer_metadata, where passwords are.
+TEST_F(MachinesTest, WhatIsDerivedIsNotReadableForEverybody) {
+    Host host(directory());
+    host.units().is_unified = true;
+    Creation const made = creation(R"(,"customer_metadata":{"password":"secret"},"launch":{"programs":{}})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    constexpr fs::perms ours = fs::perms::owner_read | fs::perms::owner_write;
+    for (char const* const kind : {".nspawn", ".environment"}) {
+        fs::path const file = host.root() / "run/systemd/nspawn" / (uuid.text() + kind);
+        EXPECT_EQ(fs::status(file).permissions(), ours) << kind;
+        fs::permissions(file, fs::perms(0644));  // as an older version has left it
+    }
+    ASSERT_TRUE(host.machines->prepare());
+    for (char const* const kind : {".nspawn", ".environment"})
+        EXPECT_EQ(fs::status(host.root() / "run/systemd/nspawn" / (uuid.text() + kind)).permissions(), ours) << kind;
 }
 
 TEST_F(MachinesTest, TwoHundredMachinesComeAndGo) {

@@ -56,6 +56,7 @@ public:
     void make(std::string const& name, std::string const& kind) {
         links_[name] = {.index = static_cast<int>(links_.size()) + 1, .name = name, .kind = kind, .mtu = 1500};
     }
+    void give(std::string const& name, std::string const& alias) { links_[name].alias = alias; }
     void filter_vlans() { links_["br0"].does_filter_vlans = true; }
     [[nodiscard]] std::size_t count() const { return links_.size(); }
 
@@ -112,6 +113,41 @@ TEST(Ports, GoWhereNothingCanBeGuarded) {
     EXPECT_EQ(host.count(), 2U);
     host.failing_kind = ErrorKind::internal;
     EXPECT_THAT(text_of(lower_ports(std::vector{port()}, host)), testing::HasSubstr("it is told to fail"));
+}
+
+TEST(Ports, ThatAreNotThereYetAreNotGuarded) {
+    FakeHost host;
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), "ok");
+    EXPECT_THAT(host.calls, IsEmpty());
+    host.make(port().host_link(), "veth");
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), "ok");
+    EXPECT_THAT(host.calls, ElementsAre("guard"));
+}
+
+TEST(Ports, ThatHaveBecomeAnotherMachinesStay) {
+    FakeHost host;
+    Port own = port();
+    own.alias = "5e6a4c11-0c2f-4a44-8c1f-000000000001 net0";
+    host.make(own.host_link(), "veth");
+    host.give(own.host_link(), "5e6a4c11-0c2f-4a44-8c1f-000000000002 net1");
+    EXPECT_EQ(text_of(lower_ports(std::vector{own}, host)), "ok");
+    EXPECT_THAT(host.calls, IsEmpty());
+    EXPECT_EQ(host.count(), 3U);
+    host.give(own.host_link(), "5e6a4c11-0c2f-4a44-8c1f-000000000001 net1");  // its interface had another name
+    EXPECT_EQ(text_of(lower_ports(std::vector{own}, host)), "ok");
+    EXPECT_THAT(host.calls, ElementsAre("remove tm0208200a0b0c", "unguard"));
+}
+
+TEST(Ports, ThatAreOpenAreSoWhereNothingCanBeGuarded) {
+    FakeHost host;
+    host.make(port().host_link(), "veth");
+    host.failing = "unguard";
+    host.failing_kind = ErrorKind::unavailable;
+    Port open = port();
+    open.rules.clear();
+    EXPECT_EQ(text_of(guard_ports(std::vector{open}, host)), "ok");
+    host.failing = "guard";
+    EXPECT_EQ(text_of(guard_ports(std::vector{port()}, host)), port().nic + ": cannot do that: it is told to fail");
 }
 
 TEST(Ports, AreNeverUpWhenSomethingFails) {

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <dirent.h>
@@ -294,6 +295,25 @@ TEST_P(CopyFile, ASourceThatKeepsChangingIsAnError) {
     ASSERT_FALSE(staged);
     EXPECT_EQ(staged.error().text(), (path("a") + " keeps changing while it is copied"));
     EXPECT_THAT(names("out"), IsEmpty());
+}
+
+/// A file of a machine is shown by a name that would mean another file here.
+TEST_P(CopyFile, AFileThatChangesIsOpenedAgainByItsPathAndNotByWhatIsShown) {
+    write("a", std::string(3 * mebibyte, 'a'));
+    write("shown", "another file");
+    UniqueFd const handle{::open(path("a").c_str(), O_PATH | O_CLOEXEC)};
+    bool is_changed = false;
+    settings_.methods.reflink = false;
+    settings_.keep_going = [&, this](std::uint64_t, std::uint64_t) {
+        if (!std::exchange(is_changed, true)) write("a", std::string(mebibyte, 'b'));
+        return true;
+    };
+    auto const source = files::open_source("/proc/self/fd/" + std::to_string(handle.get()), path("shown"));
+    ASSERT_TRUE(source) << source.error().text();
+    auto const staged = copy(*source, target());
+    ASSERT_TRUE(staged) << staged.error().text();
+    EXPECT_TRUE(is_changed);
+    EXPECT_EQ(read("out/copy"), std::string(mebibyte, 'b'));
 }
 
 TEST_P(CopyFile, WhatIsNoFileIsNamed) {
