@@ -57,6 +57,9 @@ public:
     Result<std::vector<Layer>> layers(Uuid const& uuid);
 
     Result<> add(Image const& image, std::span<Layer const> layers);
+    /// Replaces the blobs that an installed image was made of by others with the same content, as those of another
+    /// compression. All else stays, also its name. Errors: `refused` when the image has another tree.
+    Result<> replace_layers(Image const& image, std::span<Layer const> layers);
     /// Removes an image with its layers, latches and pins.
     Result<> remove(Uuid const& uuid);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
@@ -90,6 +93,7 @@ public:
     Result<bool> leave_to_others(std::string_view chain, IntentId id);
 
 private:
+    Result<> add_layers(Uuid const& uuid, std::span<Layer const> layers);
     explicit Catalog(content::Database& database) : database_(&database) {}
     Result<std::vector<Uuid>> uuids(content::Statement statement);
 

@@ -19,6 +19,7 @@
 #include "host/image/layer_trees.h"
 #include "host/image/oci_import.h"
 #include "host/image/removal.h"
+#include "host/image/repair.h"
 #include "host/image/scrubbing.h"
 #include "host/image/site.h"
 #include "host/image/source_client.h"
@@ -206,8 +207,8 @@ std::optional<Platform> foreign_platform(Image const& image) {
     return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
 }
 
-/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked. One for
-/// other machines is not meant when no platform is asked for.
+/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked unless the
+/// image has been damaged since. One for other machines is not meant when no platform is asked for.
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
@@ -215,6 +216,12 @@ Result<std::optional<Imported>> latched(Workshop& shop, std::string const& refer
     if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
     if (!image) return std::unexpected(image.error());
     if (foreign_platform(*image)) return std::optional<Imported>();
+    if (TRY(damage_of(shop, image->uuid()))) {
+        Image damaged = *image;
+        damaged.reference = latch->reference;
+        damaged.digest = latch->digest;
+        return TRY(repair_image(shop, damaged, options));
+    }
     if (!options.is_quiet) {
         shop.observer->message("Image " + image->uuid().text() + " (" + image->manifest.title() +
                                ") is already installed, skipping");

@@ -100,10 +100,12 @@ struct Victim {
     std::uint64_t bytes = 0;
 };
 
+/// A blob that is bad, or a tree that is missing.
 struct ScrubFinding {
-    std::string digest;
+    std::string digest;               ///< of the blob; or the ChainID of the tree
     std::vector<std::string> images;  ///< titles of the images that were made from it
     bool was_fetched_again = false;
+    bool is_quarantined = false;  ///< its bytes are kept for inspection
     std::string reason;
 };
 

@@ -39,7 +39,9 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
         TRY(fetch_image_file(shop, image, lease.id()));
     } else {
         auto const origin = TRY(origin_of(shop, lease.id(), image.reference));
-        Descriptor const wanted{.digest = bad.digest.text(), .size = bad.bytes};
+        // Its size, as it was when it was verified: the file may have another one by now.
+        auto const blob = TRY(shop.store.why(bad.digest)).blob;
+        Descriptor const wanted{.digest = bad.digest.text(), .size = blob ? blob->size : bad.bytes};
         TRY(origin->bring({&wanted, 1}, {.arrived = [](std::size_t, content::Blob const&) { return Result<>(); },
                                          .progress = [](std::uint64_t, std::string_view) {},
                                          .cancel = shop.settings.cancel}));
@@ -50,7 +52,7 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
 }
 
 ScrubFinding repair(Workshop& shop, content::Scrubbed const& bad) {
-    ScrubFinding finding{.digest = bad.digest.text(), .images = {}, .reason = *bad.fault};
+    ScrubFinding finding{.digest = bad.digest.text(), .images = {}, .is_quarantined = true, .reason = *bad.fault};
     for (content::Owner const& owner : bad.owners) {
         auto const image = image_of(shop, owner);
         finding.images.push_back(image ? title(*image) : owner.kind + " " + owner.id);
@@ -60,6 +62,19 @@ ScrubFinding repair(Workshop& shop, content::Scrubbed const& bad) {
         if (!fetched) shop.observer->warning("cannot fetch " + finding.digest + " again: " + fetched.error().text());
     }
     return finding;
+}
+
+/// The images without a tree: a pool that was lost or damaged, or one that is not mounted.
+Result<std::vector<ScrubFinding>> lost_trees(Workshop& shop) {
+    std::vector<ScrubFinding> lost;
+    for (Image const& image : TRY(shop.catalog.list())) {
+        auto const damage = TRY(damage_of(shop, image.uuid()));
+        if (!damage || damage->has_tree) continue;
+        lost.push_back({.digest = TRY(shop.catalog.layers(image.uuid())).back().chain,
+                        .images = {title(image)},
+                        .reason = "its tree, " + image.tree + ", is missing"});
+    }
+    return lost;
 }
 
 }  // namespace
@@ -76,6 +91,8 @@ Result<ScrubReport> scrub_content(Workshop& shop) {
     TRY(shop.store.scrub(note, shop.settings.cancel));
     for (content::Scrubbed const& blob : bad)
         report.bad.push_back(repair(shop, blob));
+    for (ScrubFinding& finding : TRY(lost_trees(shop)))
+        report.bad.push_back(std::move(finding));
     return report;
 }
 

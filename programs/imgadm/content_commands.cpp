@@ -24,7 +24,9 @@ std::string describe(image::ScrubReport const& report) {
     std::string text;
     for (image::ScrubFinding const& finding : report.bad) {
         text += finding.digest + ": " + harmless(finding.reason) +
-                (finding.was_fetched_again ? "; it was fetched again\n" : "; it is in quarantine\n");
+                (finding.was_fetched_again ? "; it was fetched again\n"
+                 : finding.is_quarantined  ? "; it is in quarantine\n"
+                                           : "\n");
         for (std::string const& image : finding.images)
             text += "  used by image " + harmless(image) + "\n";
     }
@@ -57,7 +59,7 @@ Outcome scrub(Context& context, ContentOptions const& options) {
         return std::unexpected(failure_of(Error{.kind = ErrorKind::corrupt,
                                                 .attempted = {},
                                                 .reason = "content is damaged and could not be fetched again",
-                                                .details = {}}));
+                                                .details = {"importing an image again repairs it"}}));
     }
     return {};
 }
