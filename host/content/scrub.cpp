@@ -115,8 +115,17 @@ Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int canc
     TRY(expect_no_transaction(*state_));
     TRY(state_->database.check());
     std::vector<std::pair<std::string, std::optional<std::uint64_t>>> all;
-    for (Blob const& blob : TRY(list()))
-        if (blob.quarantined.empty()) all.emplace_back(blob.digest.hex(), blob.size);
+    std::vector<Scrubbed> still_bad;
+    for (Blob& blob : TRY(list())) {
+        if (blob.quarantined.empty())
+            all.emplace_back(blob.digest.hex(), blob.size);
+        else
+            still_bad.push_back({.digest = blob.digest, .fault = std::move(blob.quarantined)});
+    }
+    for (Scrubbed& scrubbed : still_bad) {
+        scrubbed.owners = TRY(owners(scrubbed.digest));
+        if (!scrubbed.owners.empty() && !call(scrubbed)) return {};
+    }
     for (std::string const& name : TRY(directory_names(state_->blobs.get(), state_->path + "/blobs/sha256"))) {
         auto const digest = Digest::of_hex(name);
         if (!digest) continue;  // its author knows what it is, and we do not use it

@@ -213,10 +213,11 @@ public:
     /// Removes one blob at once, unless something needs it. Returns whether it was removed.
     Result<bool> discard(Digest const& digest);
 
-    /// Checks the database, then reads every blob with idle priority of processor and disk, and quarantines bad ones. A
-    /// file without a row, because the database was lost, gets one if its content is what its name says. `call` is
-    /// called after each blob, and may return false to end this. `cancel` as of lock().
-    /// Errors: `corrupt` for the database; `refused`: "cancelled".
+    /// Checks the database, then reads every blob with idle priority of processor and disk, and quarantines bad ones.
+    /// One that is in quarantine already, and that something refers to, is still bad: nothing of it is read. A file
+    /// without a row, because the database was lost, gets one if its content is what its name says. `call` is called
+    /// after each blob, and may return false to end this. `cancel` as of lock(). Errors: `corrupt` for the database;
+    /// `refused`: "cancelled".
     Result<> scrub(std::function<bool(Scrubbed const&)> const& call, int cancel = -1);
 
     /// Takes a blob out of use, but keeps its bytes for inspection. References stay, and fetching it again repairs it.

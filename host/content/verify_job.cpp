@@ -6,9 +6,7 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <linux/fsverity.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -103,8 +101,10 @@ Result<> VerifyJob::end(std::uint64_t size) {
 }
 
 Result<VerifyJob::Event> VerifyJob::next(TimePoint deadline) {
-    role::Packet const packet = TRY(receive_from(process_, deadline, -1));
-    Event event = TRY((decode_answer<role::Landed, role::RangeEnded, role::Verified>(process_, packet.text)));
+    auto const packet = receive_from(process_, deadline, -1);
+    if (!packet && packet.error().kind == ErrorKind::unavailable) return Killed{packet.error().text()};
+    if (!packet) return std::unexpected(packet.error());
+    auto const answer = TRY((decode_answer<role::Landed, role::RangeEnded, role::Verified>(process_, packet->text)));
     struct Check {
         VerifyJob& job;
         std::optional<std::string> operator()(role::Landed const& landed) const {
@@ -124,9 +124,9 @@ Result<VerifyJob::Event> VerifyJob::next(TimePoint deadline) {
             return fault_of(verified.size, verified.digest, job.expected_);
         }
     };
-    if (auto const fault = std::visit(Check{*this}, event)) return distrust(process_, *fault);
-    if (std::holds_alternative<role::Verified>(event)) TRY(process_.finish(end_deadline()));
-    return event;
+    if (auto const fault = std::visit(Check{*this}, answer)) return distrust(process_, *fault);
+    if (std::holds_alternative<role::Verified>(answer)) TRY(process_.finish(end_deadline()));
+    return std::visit([](auto const& event) { return Event(event); }, answer);
 }
 
 Result<role::Verified> check_file(JobSettings const& settings, role::Expected const& expected, int source, int file) {
@@ -249,15 +249,6 @@ Result<> take_lease(int fd) {
     return fail(ErrorKind::busy, "prove that nobody writes to a file", "somebody has it open for writing");
 }
 
-/// Makes the kernel refuse all further changes to the file. Most file systems cannot do this.
-void make_verity(int fd) {
-    fsverity_enable_arg argument{};
-    argument.version = 1;
-    argument.hash_algorithm = FS_VERITY_HASH_ALG_SHA256;
-    argument.block_size = 4096;
-    (void)::ioctl(fd, FS_IOC_ENABLE_VERITY, &argument);
-}
-
 }  // namespace
 
 Result<UniqueFd> prove_unwritable(UniqueFd file) {
@@ -267,7 +258,6 @@ Result<UniqueFd> prove_unwritable(UniqueFd file) {
     file = UniqueFd();
     TRY(take_lease(reader.get()));
     if (::fcntl(reader.get(), F_SETLEASE, F_UNLCK) != 0) return fail(errno, "give back a lease");
-    make_verity(reader.get());
     return reader;
 }
 

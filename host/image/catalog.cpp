@@ -68,6 +68,11 @@ Result<Catalog> Catalog::open(content::Database& database) {
     return Catalog(database);
 }
 
+Result<std::optional<Catalog>> Catalog::open_for_reading(content::Database& database) {
+    if (TRY(database.version("image", migrations)) == 0) return std::optional<Catalog>();
+    return std::optional(Catalog(database));
+}
+
 Result<std::vector<Image>> Catalog::list() {
     auto rows = TRY(database_->query(std::string(image_columns) + "ORDER BY uuid"));
     std::vector<Image> images;
@@ -103,9 +108,24 @@ Result<> Catalog::add(Image const& image, std::span<Layer const> layers) {
                        image.uuid().text(), image.manifest.text(), image.tree, text_of(image.manifest.origin),
                        image.source, image.reference, image.digest, image.platform, image.installed_at,
                        static_cast<std::int64_t>(image.size), image.is_pinned ? 1 : 0));
+    return add_layers(image.uuid(), layers);
+}
+
+Result<> Catalog::replace_layers(Image const& image, std::span<Layer const> layers) {
+    std::string const uuid = image.uuid().text();
+    if (TRY(get(image.uuid())).tree != image.tree)
+        return fail(ErrorKind::refused,
+                    "image " + uuid + " is installed with other content; it has to be deleted first");
+    TRY(database_->run("UPDATE image SET digest = ?, size = ? WHERE uuid = ?", image.digest,
+                       static_cast<std::int64_t>(image.size), uuid));
+    TRY(database_->run("DELETE FROM image_layer WHERE uuid = ?", uuid));
+    return add_layers(image.uuid(), layers);
+}
+
+Result<> Catalog::add_layers(Uuid const& uuid, std::span<Layer const> layers) {
     for (std::size_t i = 0; i < layers.size(); ++i) {
-        TRY(database_->run("INSERT INTO image_layer(uuid, position, blob, chain) VALUES(?, ?, ?, ?)",
-                           image.uuid().text(), static_cast<std::int64_t>(i), layers[i].blob, layers[i].chain));
+        TRY(database_->run("INSERT INTO image_layer(uuid, position, blob, chain) VALUES(?, ?, ?, ?)", uuid.text(),
+                           static_cast<std::int64_t>(i), layers[i].blob, layers[i].chain));
     }
     return {};
 }

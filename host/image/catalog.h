@@ -49,6 +49,9 @@ class Catalog {
 public:
     /// Brings the tables up to date. `database` must outlive this. Errors: those of Database::migrate().
     static Result<Catalog> open(content::Database& database);
+    /// For list(), get() and what else only reads: takes the tables as they are, also those of an older version. None:
+    /// there are none yet. Errors: those of Database::version().
+    static Result<std::optional<Catalog>> open_for_reading(content::Database& database);
 
     Result<std::vector<Image>> list();
     /// Errors: `not_found`: "image <uuid> is not installed".
@@ -57,6 +60,9 @@ public:
     Result<std::vector<Layer>> layers(Uuid const& uuid);
 
     Result<> add(Image const& image, std::span<Layer const> layers);
+    /// Replaces the blobs that an installed image was made of by others with the same content, as those of another
+    /// compression. All else stays, also its name. Errors: `refused` when the image has another tree.
+    Result<> replace_layers(Image const& image, std::span<Layer const> layers);
     /// Removes an image with its layers, latches and pins.
     Result<> remove(Uuid const& uuid);
     Result<> set_pinned(Uuid const& uuid, bool is_pinned);
@@ -90,6 +96,7 @@ public:
     Result<bool> leave_to_others(std::string_view chain, IntentId id);
 
 private:
+    Result<> add_layers(Uuid const& uuid, std::span<Layer const> layers);
     explicit Catalog(content::Database& database) : database_(&database) {}
     Result<std::vector<Uuid>> uuids(content::Statement statement);
 

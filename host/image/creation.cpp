@@ -17,6 +17,7 @@
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
 #include "host/image/preparation.h"
+#include "host/image/removal.h"
 #include "host/image/site.h"
 #include "host/image/tree_archive.h"
 #include "host/image/zfs_stream.h"
@@ -136,12 +137,18 @@ Result<Created> write_files(Workshop& shop, Content const& content, NewManifest 
                     .uncompressed_digest = content.digest,
                     .path = name}};
     Manifest manifest = TRY(make_manifest(facts));
-    Output document = TRY(begin_output(options.output, base + ".imgmanifest"));
+    std::string const document_name = base + ".imgmanifest";
+    Output document = TRY(begin_output(options.output, document_name));
     if (!write_all(document.file.fd(), manifest.text() + "\n")) return fail(errno, "write " + document.path);
     TRY(finish_output(file));
     TRY(finish_output(document));
     content::KeyLock const names = TRY(lock_names(shop, file, base));
-    // The manifest comes last: whoever sees it also finds the file.
+    // The manifest goes first and comes last: whoever sees it also finds its file.
+    if (::unlinkat(document.directory.get(), document_name.c_str(), 0) == 0) {
+        if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");
+    } else if (errno != ENOENT) {
+        return fail(errno, "remove " + document.path);
+    }
     TRY(file.file.put_in_place());
     TRY(document.file.put_in_place());
     if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");
@@ -157,11 +164,16 @@ Result<Created> write_archive(Workshop& shop, content::Blob const& blob, NewMani
     return write_files(shop, content, std::move(facts), options);
 }
 
+std::unexpected<Error> is_installed(Uuid const& uuid) {
+    return fail(ErrorKind::exists, "image " + uuid.text() + " is installed already");
+}
+
 Result<Created> install_here(Workshop& shop, content::Blob const& blob, NewManifest facts, std::string const& source) {
     facts.files = {{.size = blob.size, .sha256 = blob.digest.hex(), .uncompressed_digest = blob.digest.text()}};
     Manifest manifest = TRY(make_manifest(facts));
     Plan plan{.image = {.manifest = manifest, .tree = {}, .source = source}, .shown = source};
-    TRY(install_archive(shop, blob, blob.digest.text(), std::move(plan), {}));
+    auto const installed = TRY(install_archive(shop, blob, blob.digest.text(), std::move(plan), {.is_quiet = true}));
+    if (installed.was_there) return is_installed(facts.uuid);
     return Created{std::move(manifest)};
 }
 
@@ -172,13 +184,14 @@ Result<Created> create_from_tree(Workshop& shop, int directory, std::string cons
         return fail("an image of type " + std::string(name_of(facts.type)) +
                     " is a ZFS stream, and a tarball would be made; --format zfs makes a stream of a machine");
     }
+    if (options.output.empty() && TRY(shop.catalog.has(facts.uuid))) return is_installed(facts.uuid);
     auto lease = TRY(WorkLease::make(shop, "creation of image " + facts.uuid.text()));
     content::Blob const blob = TRY(store_tree(shop, lease.id(), directory, {.media_type = {}, .source = shown}));
     Created created = TRY(options.output.empty() ? install_here(shop, blob, std::move(facts), shown)
                                                  : write_archive(shop, blob, std::move(facts), options));
     TRY(lease.end());
     // What was only written to files is no longer needed here.
-    if (!options.output.empty()) TRY(shop.store.gc());
+    if (!options.output.empty()) collect_quietly(shop);
     return created;
 }
 

@@ -19,6 +19,7 @@
 #include "host/image/layer_trees.h"
 #include "host/image/oci_import.h"
 #include "host/image/removal.h"
+#include "host/image/repair.h"
 #include "host/image/scrubbing.h"
 #include "host/image/site.h"
 #include "host/image/source_client.h"
@@ -95,31 +96,49 @@ ImageService::ImageService(ImageService&& other) noexcept = default;
 ImageService& ImageService::operator=(ImageService&& other) noexcept = default;
 ImageService::~ImageService() = default;
 
-Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
-    auto implementation = std::make_unique<Implementation>();
-    Reader& reader = implementation->reader.emplace();
+namespace {
+
+/// Reads what a reader needs besides the catalog. Returns the path of the database, if there is one.
+Result<std::optional<std::string>> find_database(Settings const& settings, Reader& reader) {
     // What changes images makes the root, as everything in it.
     if (!settings.root.empty() && ::access(settings.root.c_str(), F_OK) != 0)
         return fail(errno, "open the root directory " + settings.root);
     Site const site = TRY(read_site(settings));
     reader.configuration = TRY(read_sources(site));
-    std::string const path = site.content + "/content.db";
-    if (::access(path.c_str(), F_OK) == 0) {
-        auto database = content::Database::open(path);
-        if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
-            return needs_root("cannot read the catalog of images");
-        reader.database.emplace(TRY(std::move(database)));
-        reader.catalog = TRY(Catalog::open(*reader.database));
-    } else if (errno == EACCES) {
+    std::string path = site.content + "/content.db";
+    if (::access(path.c_str(), F_OK) == 0) return std::optional(std::move(path));
+    if (errno == EACCES) return needs_root("cannot read the catalog of images");
+    if (errno != ENOENT) return fail(errno, "look for " + path);
+    return std::optional<std::string>();
+}
+
+Result<content::Database> readable(Result<content::Database> database) {
+    if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
         return needs_root("cannot read the catalog of images");
-    } else if (errno != ENOENT) {
-        return fail(errno, "look for " + path);
+    return database;
+}
+
+}  // namespace
+
+Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
+    auto implementation = std::make_unique<Implementation>();
+    Reader& reader = implementation->reader.emplace();
+    if (auto const path = TRY(find_database(settings, reader))) {
+        reader.database.emplace(TRY(readable(content::Database::open_for_reading(*path))));
+        reader.catalog = TRY(Catalog::open_for_reading(*reader.database));
     }
     return ImageService(std::move(implementation));
 }
 
-// Opens the database as a reader does, which changes nothing by itself.
-Result<ImageService> ImageService::open_for_holding(Settings const& settings) { return open_for_reading(settings); }
+Result<ImageService> ImageService::open_for_holding(Settings const& settings) {
+    auto implementation = std::make_unique<Implementation>();
+    Reader& reader = implementation->reader.emplace();
+    if (auto const path = TRY(find_database(settings, reader))) {
+        reader.database.emplace(TRY(readable(content::Database::open(*path))));
+        reader.catalog = TRY(Catalog::open(*reader.database));
+    }
+    return ImageService(std::move(implementation));
+}
 
 Result<ImageService> ImageService::open(Settings const& settings, Observer& observer) {
     if (::geteuid() != 0) return needs_root("cannot change the images of this host");
@@ -141,7 +160,8 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
                                               .owner = std::move(owner),
                                               .alive = std::move(alive)});
     Workshop& shop = *implementation->workshop;
-    TRY(shop.pool->recover());
+    if (auto const recovered = shop.pool->recover(); !recovered)
+        observer.warning("what a killed command has left cannot be removed now: " + recovered.error().text());
     TRY(recover_intents(shop));
     return ImageService(std::move(implementation));
 }
@@ -206,8 +226,8 @@ std::optional<Platform> foreign_platform(Image const& image) {
     return platform && !fitness(*platform, host_platform()) ? std::optional(*platform) : std::nullopt;
 }
 
-/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked. One for
-/// other machines is not meant when no platform is asked for.
+/// Finds an image by the tag that it was imported under: the tag keeps its meaning, so no registry is asked unless the
+/// image has been damaged since. One for other machines is not meant when no platform is asked for.
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
@@ -215,6 +235,12 @@ Result<std::optional<Imported>> latched(Workshop& shop, std::string const& refer
     if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
     if (!image) return std::unexpected(image.error());
     if (foreign_platform(*image)) return std::optional<Imported>();
+    if (TRY(damage_of(shop, image->uuid()))) {
+        Image damaged = *image;
+        damaged.reference = latch->reference;
+        damaged.digest = latch->digest;
+        return TRY(repair_image(shop, damaged, options));
+    }
     if (!options.is_quiet) {
         shop.observer->message("Image " + image->uuid().text() + " (" + image->manifest.title() +
                                ") is already installed, skipping");
@@ -269,6 +295,13 @@ Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Refere
     return resolve(*origin);
 }
 
+/// Whether it means something else in another directory.
+bool is_relative(std::string_view reference) {
+    auto const parsed = parse_reference(reference);
+    auto const* const layout = parsed ? std::get_if<LayoutReference>(&*parsed) : nullptr;
+    return layout && !layout->path.starts_with('/');
+}
+
 Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
     Reference const reference = TRY(parse_reference(latch.reference));
     // A successor is for the same machines.
@@ -304,24 +337,24 @@ Result<Imported> ImageService::install(std::string_view manifest, std::string co
 
 Result<> ImageService::remove(Uuid const& uuid) { return remove_image(implementation_->shop(), uuid); }
 
-Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
-    std::vector<Victim> victims;
-    for (Image const& image : TRY(unused_images(implementation_->shop()))) {
-        if (!is_dry_run && !TRY(remove_if_unused(implementation_->shop(), image.uuid()))) continue;
-        victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
-                           "nothing is made from it", image.size});
+Result<std::vector<Image>> ImageService::unused() { return unused_images(implementation_->shop()); }
+
+Result<> ImageService::vacuum(std::span<Uuid const> images) {
+    Workshop& shop = implementation_->shop();
+    for (Uuid const& image : images) {
+        TRY(shop.check_cancelled());
+        TRY(remove_if_unused(shop, image));
     }
-    return victims;
+    return {};
 }
 
-Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string const> references, bool is_dry_run,
+Result<std::vector<UpdateChange>> ImageService::update(std::span<Reference const> references, bool is_dry_run,
                                                        ImportOptions const& options) {
     Workshop& shop = implementation_->shop();
     std::vector<Latch> const all = TRY(shop.catalog.latches());
     std::vector<Latch> latches;
     if (references.empty()) latches = all;
-    for (std::string const& text : references) {
-        Reference const reference = TRY(parse_reference(text));
+    for (Reference const& reference : references) {
         if (auto latch = TRY(shop.catalog.latch(import_title(reference)))) {
             latches.push_back(*std::move(latch));
             continue;
@@ -335,6 +368,12 @@ Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string con
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {
         TRY(shop.check_cancelled());
+        if (is_relative(latch.reference)) {
+            shop.observer->warning(latch.reference +
+                                   " is not looked at: it was imported by an older imgadm, which did not " +
+                                   "note the directory; import it again");
+            continue;
+        }
         auto change = update_one(shop, latch, is_dry_run, options);
         if (!change) {
             changes.push_back({.reference = latch.reference,

@@ -100,10 +100,12 @@ struct Victim {
     std::uint64_t bytes = 0;
 };
 
+/// A blob that is bad, or a tree that is missing.
 struct ScrubFinding {
-    std::string digest;
+    std::string digest;               ///< of the blob; or the ChainID of the tree
     std::vector<std::string> images;  ///< titles of the images that were made from it
     bool was_fetched_again = false;
+    bool is_quarantined = false;  ///< its bytes are kept for inspection
     std::string reason;
 };
 
@@ -111,6 +113,7 @@ struct ScrubReport {
     std::uint64_t blobs = 0;
     std::uint64_t bytes = 0;
     std::vector<ScrubFinding> bad;
+    std::optional<Error> failure = {};  ///< why the other blobs were not read
 };
 
 /// The images of a host, for imgadm and vmadm.
@@ -149,12 +152,14 @@ public:
     /// Installs an image from its manifest and its file.
     Result<Imported> install(std::string_view manifest, std::string const& file, ImportOptions const& options);
     Result<> remove(Uuid const& uuid);
-    /// Removes unpinned images from which no machine was made, and of which no image is an increment.
-    Result<std::vector<Victim>> vacuum(bool is_dry_run);
+    /// The unpinned images from which no machine was made, and of which no image is an increment that stays.
+    Result<std::vector<Image>> unused();
+    /// Removes those of these images that are still unused, in this order.
+    Result<> vacuum(std::span<Uuid const> images);
     /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. A
     /// reference may also name an image, whose tags are meant. One that fails does not prevent the others.
     /// Errors: `not_found`: a reference by which no image was imported; `invalid`: an image without a tag.
-    Result<std::vector<UpdateChange>> update(std::span<std::string const> references, bool is_dry_run,
+    Result<std::vector<UpdateChange>> update(std::span<Reference const> references, bool is_dry_run,
                                              ImportOptions const& options);
     /// Makes an image from a directory, or from the tree of a machine ("machines/<uuid>").
     Result<Created> create(std::string const& directory, CreateOptions const& options);

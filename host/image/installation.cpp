@@ -227,10 +227,16 @@ struct Wanted {
     std::uint64_t bytes = 0;
 };
 
-Wanted wanted_layers(Plan const& plan, std::size_t present) {
+/// The layers above the lowest `present`, of which there is a tree, and those below whose blob has been lost.
+Wanted wanted_layers(Plan const& plan, std::size_t present, std::optional<Damage> const& damage) {
+    auto const is_lost = [&damage](std::string const& digest) {
+        return damage &&
+               std::ranges::any_of(damage->blobs, [&digest](role::Digest const& one) { return one.text() == digest; });
+    };
     Wanted wanted;
     std::map<std::string, std::size_t> known;
-    for (std::size_t i = present; i < plan.descriptors.size(); ++i) {
+    for (std::size_t i = 0; i < plan.descriptors.size(); ++i) {
+        if (i < present && !is_lost(plan.descriptors[i].digest)) continue;
         auto const [place, is_new] = known.try_emplace(plan.descriptors[i].digest, wanted.descriptors.size());
         if (is_new) {
             wanted.descriptors.push_back(plan.descriptors[i]);
@@ -249,9 +255,10 @@ std::uint64_t size_of(Plan const& plan, std::size_t from) {
     return bytes;
 }
 
-Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, IntentId intent, std::size_t present) {
+Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, IntentId intent, std::size_t present,
+                          std::optional<Damage> const& damage) {
     StopSignal const stop = TRY(StopSignal::make(shop.settings.cancel));
-    Wanted const wanted = wanted_layers(plan, present);
+    Wanted const wanted = wanted_layers(plan, present, damage);
     Meter meter(*shop.observer, plan.shown, wanted.bytes, size_of(plan, present));
     Unpacking unpacking(shop, plan, intent, present, stop, meter);
     TRY(unpacking.start());
@@ -288,8 +295,14 @@ Result<> enter(Workshop& shop, Plan const& plan) {
     std::ranges::sort(blobs);
     auto const again = std::ranges::unique(blobs);
     blobs.erase(again.begin(), again.end());
-    TRY(shop.catalog.add(plan.image, plan.layers));
-    TRY(shop.store.add_references({"image", plan.image.uuid().text()}, blobs));
+    content::Owner const owner{"image", plan.image.uuid().text()};
+    if (TRY(shop.catalog.has(plan.image.uuid()))) {  // it is repaired
+        TRY(shop.catalog.replace_layers(plan.image, plan.layers));
+        TRY(shop.store.remove_references(owner));
+    } else {
+        TRY(shop.catalog.add(plan.image, plan.layers));
+    }
+    TRY(shop.store.add_references(owner, blobs));
     if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));
     return transaction.commit();
 }
@@ -321,8 +334,13 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
     content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
     if (!TRY(LayerTrees(*shop.pool).has(chain))) TRY(builder.finish(chain));
     plan.layers = {{blob.digest.text(), chain}};
-    plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
     return {};
+}
+
+/// The layers of an installed image whose tree is good; otherwise none.
+Result<std::vector<Layer>> intact_layers(Workshop& shop, Plan const& plan, std::optional<Damage> const& damage) {
+    if (!damage || !damage->has_tree) return std::vector<Layer>();
+    return shop.catalog.layers(plan.image.uuid());
 }
 
 }  // namespace
@@ -336,26 +354,41 @@ Result<> enter_image(Workshop& shop, Plan& plan) {
     return enter(shop, plan);
 }
 
+Result<std::optional<Damage>> damage_of(Workshop& shop, Uuid const& uuid) {
+    if (!TRY(shop.catalog.has(uuid))) return std::optional<Damage>();
+    Image const image = TRY(shop.catalog.get(uuid));
+    auto const tree = TRY(storage::TreeName::parse(image.tree));
+    Damage damage{.has_tree = TRY(LayerTrees(*shop.pool).has(tree))};
+    for (role::Digest const& digest : TRY(shop.store.referenced_by({"image", uuid.text()})))
+        if (!TRY(shop.store.find(digest))) damage.blobs.push_back(digest);
+    return damage.has_tree && damage.blobs.empty() ? std::optional<Damage>() : damage;
+}
+
 Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& plan, ImportOptions const& options) {
-    if (!TRY(shop.catalog.has(plan.image.uuid()))) return std::optional<Imported>();
+    if (!TRY(shop.catalog.has(plan.image.uuid())) || TRY(damage_of(shop, plan.image.uuid()))) return std::optional<Imported>();
     if (plan.latch) TRY(shop.catalog.set_latch(*plan.latch));
     if (!options.is_quiet) shop.observer->message("Image " + title(plan.image) + " is already installed, skipping");
     return Imported{plan.image.uuid(), true};
 }
 
+void tell_installed(Workshop& shop, Image const& image, std::optional<Damage> const& damage) {
+    shop.observer->message((damage ? "Repaired image " : "Imported image ") + title(image));
+}
+
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
     content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    auto const damage = TRY(damage_of(shop, plan.image.uuid()));
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
     auto const work = [&]() -> Result<> {
         content::KeyLock const trees = TRY(shop.lock(chain_keys(plan), lock_patience));
         std::size_t const present = TRY(LayerTrees(*shop.pool).present(plan.layers));
-        TRY(bring_and_unpack(shop, origin, plan, intent.id(), present));
+        TRY(bring_and_unpack(shop, origin, plan, intent.id(), present, damage));
         shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
         return enter_image(shop, plan);
     };
     TRY(close(intent, work()));
-    shop.observer->message("Imported image " + title(plan.image));
+    tell_installed(shop, plan.image, damage);
     return Imported{plan.image.uuid(), false};
 }
 
@@ -363,15 +396,20 @@ Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std:
                                  ImportOptions const& options) {
     content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    auto const damage = TRY(damage_of(shop, plan.image.uuid()));
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {}));
     auto const work = [&]() -> Result<> {
         shop.observer->progress({.phase = Phase::unpacking, .image = plan.shown, .total = blob.size});
-        TRY(unpack_archive(shop, blob, diff_id, plan, intent));
+        if (auto layers = TRY(intact_layers(shop, plan, damage)); layers.size() == 1 && layers[0].blob == blob.digest.text())
+            plan.layers = std::move(layers);
+        else
+            TRY(unpack_archive(shop, blob, diff_id, plan, intent));
+        plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
         shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
         return enter_image(shop, plan);
     };
     TRY(close(intent, work()));
-    shop.observer->message("Imported image " + title(plan.image));
+    tell_installed(shop, plan.image, damage);
     return Imported{plan.image.uuid(), false};
 }
 

@@ -52,7 +52,19 @@ Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std:
 /// Makes an image of a plan whose trees are complete: catalog, references and latch in one step.
 Result<> enter_image(Workshop& shop, Plan& plan);
 
-/// If the image is installed, sets the latch and tells the user; nothing else needs to be done.
+/// What an installed image lacks since files of this host were damaged or removed.
+struct Damage {
+    bool has_tree = true;
+    std::vector<role::Digest> blobs = {};  ///< which it refers to, and which the store does not have
+};
+
+/// Returns nothing for an image that lacks nothing, or is not installed. No content is read.
+Result<std::optional<Damage>> damage_of(Workshop& shop, Uuid const& uuid);
+
+/// If the image is installed and lacks nothing, sets the latch and tells the user; nothing else needs to be done.
 Result<std::optional<Imported>> already_installed(Workshop& shop, Plan const& plan, ImportOptions const& options);
+
+/// Tells the user that an image has been imported or, where it was installed with that damage, repaired.
+void tell_installed(Workshop& shop, Image const& image, std::optional<Damage> const& damage);
 
 }  // namespace triton::image

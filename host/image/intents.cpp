@@ -17,7 +17,7 @@ constexpr auto tree_patience = std::chrono::minutes(10);
 /// whether it exists.
 Result<> destroy_unless_needed(Workshop& shop, std::string_view chain, IntentId intent) {
     LayerTrees trees(*shop.pool);
-    if (TRY(shop.catalog.leave_to_others(chain, intent)) || !TRY(trees.has(chain))) return {};
+    if (TRY(shop.catalog.leave_to_others(chain, intent)) || !TRY(shop.pool->exists(LayerTrees::tree_of(chain)))) return {};
     content::KeyLock const lock =
         TRY(shop.store.lock({chain_key(chain)}, std::chrono::steady_clock::now() + tree_patience));
     if (TRY(shop.catalog.leave_to_others(chain, intent))) return {};

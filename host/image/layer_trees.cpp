@@ -1,5 +1,6 @@
 #include "host/image/layer_trees.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <utility>
 
@@ -35,7 +36,18 @@ storage::TreeName LayerTrees::tree_of(std::string_view chain) {
 
 storage::SnapshotName LayerTrees::final_snapshot() { return *storage::SnapshotName::parse("final"); }
 
-Result<bool> LayerTrees::has(std::string_view chain) { return pool_->exists(tree_of(chain)); }
+Result<bool> LayerTrees::has(std::string_view chain) { return has(tree_of(chain)); }
+
+Result<bool> LayerTrees::has(storage::TreeName const& tree) {
+    if (!TRY(pool_->exists(tree))) return false;
+    auto const snapshots = TRY(pool_->snapshots(tree));
+    return std::ranges::find(snapshots, final_snapshot()) != snapshots.end();
+}
+
+Result<> LayerTrees::name(storage::TreeName const& built, std::string_view chain) {
+    TRY(destroy(chain));
+    return pool_->rename(built, tree_of(chain));
+}
 
 Result<std::size_t> LayerTrees::present(std::span<Layer const> layers) {
     for (std::size_t count = layers.size(); count > 0; --count) {
@@ -90,7 +102,7 @@ Result<> TreeBuilder::finish(std::string_view chain) {
         if (::syncfs(tree.get()) < 0) return fail(errno, "write out the files of a layer");
     }
     TRY(pool_->freeze(name(), LayerTrees::final_snapshot()));
-    return pool_->rename(name(), LayerTrees::tree_of(chain));
+    return LayerTrees(*pool_).name(name(), chain);
 }
 
 }  // namespace triton::image

@@ -23,12 +23,17 @@ public:
     static storage::TreeName tree_of(std::string_view chain);
     static storage::SnapshotName final_snapshot();
 
+    /// Whether the tree exists with its snapshot. One without it has been damaged: nothing can be made from it.
     Result<bool> has(std::string_view chain);
+    /// The same for the tree of an image.
+    Result<bool> has(storage::TreeName const& tree);
     /// How many of the lowest layers already exist as one tree: 0 for none, all for the whole image.
     Result<std::size_t> present(std::span<Layer const> layers);
     /// Whether layers below the top are also kept as trees of their own, where that costs nothing.
     [[nodiscard]] bool keeps_all() const { return pool_->clones_are_free(); }
 
+    /// Gives a complete tree, "building/<number>", its name. What is left there of a damaged one is destroyed.
+    Result<> name(storage::TreeName const& built, std::string_view chain);
     /// Destroys the tree if it exists. Errors: `busy`, with what was made from it.
     Result<> destroy(std::string_view chain);
     /// Destroys what a killed command with that intent has left half built.

@@ -66,12 +66,18 @@ Result<> remove_locked(Workshop& shop, Uuid const& uuid, content::Transaction tr
     TRY(shop.store.remove_references({"image", uuid.text()}));
     TRY(transaction.commit());
     TRY(intent.finish());
-    TRY(shop.store.gc());
     shop.observer->message("Deleted image " + uuid.text());
+    collect_quietly(shop);
     return {};
 }
 
 }  // namespace
+
+void collect_quietly(Workshop& shop) {
+    auto const collected = shop.store.gc();
+    if (!collected)
+        shop.observer->warning("what nothing refers to any more cannot be removed now: " + collected.error().text());
+}
 
 Result<> remove_image(Workshop& shop, Uuid const& uuid) {
     content::KeyLock const alone = TRY(lock_image(shop, uuid));
@@ -114,9 +120,11 @@ Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run) {
         auto const usage = shop.pool->usage(LayerTrees::tree_of(chain));
         victims.push_back({"layer " + chain, "no image has it", usage ? usage->used : 0});
         if (is_dry_run) continue;
+        TRY(shop.check_cancelled());
         auto intent = TRY(OpenIntent::begin(shop, "collection of layer " + chain, std::nullopt, {&chain, 1}));
         TRY(intent.finish());
     }
+    TRY(shop.check_cancelled());
     for (content::Victim const& victim : TRY(shop.store.gc({.dry_run = is_dry_run})))
         victims.push_back({std::string(name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
     return victims;

@@ -18,6 +18,7 @@
 #include "host/image/file_import.h"
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
+#include "host/image/repair.h"
 #include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
@@ -413,6 +414,7 @@ Result<AvailableImage> available_image(Workshop& shop, Uuid const& uuid, std::st
 Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOptions const& options) {
     if (TRY(shop.catalog.has(uuid))) {
         auto image = TRY(shop.catalog.get(uuid));
+        if (TRY(damage_of(shop, uuid))) return repair_image(shop, image, options);
         Plan const plan{.image = std::move(image)};
         TRY(already_installed(shop, plan, options));
         return Imported{uuid, true};

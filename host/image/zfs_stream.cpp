@@ -105,6 +105,7 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
     std::string const chain = blob.digest.text();
     content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
+    auto const damage = TRY(damage_of(shop, plan.image.uuid()));
     ImageFile const& file = plan.image.manifest.files.front();
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {&chain, 1}));
     TreeBuilder const builder(*shop.pool, intent.id(), shop.jobs());
@@ -120,7 +121,7 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
             TRY(check_origin(shop, builder.name(), plan.image.manifest.origin));
             TRY(check_root(*shop.pool, builder.name()));
             TRY(settle_snapshot(*shop.pool, builder.name()));
-            TRY(shop.pool->rename(builder.name(), LayerTrees::tree_of(chain)));
+            TRY(trees.name(builder.name(), chain));
         }
         plan.layers = {{blob.digest.text(), chain}};
         plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
@@ -130,7 +131,7 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
     auto const finished = intent.finish();
     TRY(worked);
     TRY(finished);
-    shop.observer->message("Imported image " + plan.image.uuid().text() + " (" + plan.image.manifest.title() + ")");
+    tell_installed(shop, plan.image, damage);
     return Imported{plan.image.uuid(), false};
 }
 

@@ -258,13 +258,15 @@ public:
     }
 
     Result<Usage> usage(TreeName const& tree) override {
-        auto const holder = TRY(hold(tree, Sharing::together));
+        auto holder = TRY(hold(tree, Sharing::together));
         UniqueFd const content = TRY(open_content(holder, tree));
+        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
+        holder = UniqueFd{};  // the tree's owner decides how long the walk takes, and others may want the tree
         auto const size = TRY(trees_->size(content.get()));
         Usage usage{size.exclusive, size.referenced, TRY(trees_->quota(content.get()))};
-        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
         for (SnapshotEntry const& entry : TRY(read_snapshots(snapshots, tree))) {
             UniqueFd const one = open_directory(snapshots.get(), entry.entry);
+            if (!one && errno == ENOENT) continue;  // it was deleted meanwhile
             if (!one) return fail(errno, "open snapshot " + entry.entry + " of " + tree.text());
             usage.used += TRY(trees_->size(one.get())).exclusive;
         }
@@ -331,8 +333,9 @@ public:
     Result<std::vector<std::string>> recover() override {
         std::vector<std::string> built;
         std::vector<std::string> destroyed;
-        auto first = building_.recover(built, [this](std::string const& what) { return remove_half_made(what); });
-        auto const second = trash_.recover(destroyed, {});
+        auto first = building_.recover(path_ + "/@pool/building", built,
+                                       [this](std::string const& what) { return remove_half_made(what); });
+        auto const second = trash_.recover(path_ + "/@pool/trash", destroyed, {});
         if (first && !second) first = second;
         if (!first) return std::unexpected(std::move(first).error());
         std::vector<std::string> removed;

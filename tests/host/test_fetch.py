@@ -202,6 +202,35 @@ def test_mirrors_stand_in_for_each_other(place, server):
         assert_stored(place, place.fetch(url=[first, server.url("/good")], **of(SMALL)), SMALL)
 
 
+def test_mirrors_stand_in_for_a_server_with_another_size(place, server):
+    server.file("/good", LARGE)
+    server.file("/long", LARGE + b"more")
+    server.file("/short", LARGE[:-4])
+    for wrong in ("/long", "/short"):
+        place.run("gc")
+        assert_stored(place, place.fetch(url=[server.url(wrong), server.url("/good")], **of(LARGE)), LARGE)
+    # What has landed is kept.
+    place.run("gc")
+    server.file("/cut", LARGE, most=700_000)
+    place.fetch(url=server.url("/cut"), attempts=1, streams=1, **of(LARGE), **RANGES)
+    assert place.ingests() != []
+    before = server.sent
+    assert_stored(place, place.fetch(url=[server.url("/short"), server.url("/good")], **of(LARGE), **RANGES), LARGE)
+    assert server.sent - before < len(LARGE)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_verifier_that_is_killed_says_nothing_about_the_bytes(place, server, known):
+    server.file("/blob", LARGE, pause=0.02)
+    process = place.start("fetch", url=server.url("/blob"), **(of(LARGE) if known else {}), **RANGES)
+    wait_until(lambda: server.sent > MEGABYTE)
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        if "triton-verify" in Path(f"/proc/{child}/cmdline").read_text():
+            os.kill(int(child), signal.SIGKILL)
+    assert_stored(place, place.finish(process)[-1], LARGE)
+    assert not known or server.sent < 1.9 * len(LARGE)
+
+
 def test_a_changed_file_is_fetched_anew(place, server):
     old = LARGE[::-1]
     server.file("/blob", old, etag='"old"', most=700_000)
@@ -362,6 +391,39 @@ def test_a_flood_of_headers_is_cut(place, server):
         "corrupt",
         f"cannot fetch {server.url('/blob')}: 127.0.0.1:{server.port}: the server sends more than 65536 bytes of headers",
     )
+
+
+def test_what_is_slow_but_steady_is_not_silent(place, server):
+    def serve(request):
+        request.begin(200, 65_000)
+        for at in range(65):
+            request.body(SMALL[at * 1000 : at * 1000 + 1000], pause=0.1)
+
+    server.on("/blob", serve)
+    got = place.fetch(url=server.url("/blob"), attempts=1, stall=1000, silence=500, **of(SMALL[:65_000]))
+    assert_stored(place, got, SMALL[:65_000])
+
+
+@pytest.mark.parametrize("tag", ['"' + 12_000 * "\x01" + '"', '"' + 60_000 * "x" + '"', '"' + 300 * "x" + '"'])
+def test_a_tag_that_cannot_be_told_harms_no_transfer(place, server, tag):
+    for name in ("a", "b"):
+        server.on(f"/{name}{digest_of(SMALL)}", lambda request: request.serve(SMALL, etag=tag))
+    for name in "ab":
+        assert_stored(place, place.fetch(url=server.url(f"/{name}"), each=1, attempts=1, **of(SMALL)), SMALL)
+        place.run("gc")
+    server.file("/large", LARGE, etag=tag, most=700_000)
+    assert place.fetch(url=server.url("/large"), streams=1, **of(LARGE), **RANGES).get("digest") == digest_of(LARGE)
+
+
+def test_what_goes_wrong_in_an_answer_is_told(place, server):
+    def serve(request):
+        request.begin(200, None, Connection="close")
+        request.body(SMALL + b"more")
+        request.close_connection = True
+
+    server.on("/blob", serve)
+    result = place.fetch(url=[server.url("/missing"), server.url("/blob")], attempts=1, most=len(SMALL))
+    assert result["error"] == "corrupt" and "come" in result["text"]
 
 
 def test_a_compressed_answer_is_taken_as_it_is(place, server):
@@ -599,6 +661,15 @@ def test_a_document_is_read_and_kept(place, server):
     assert len(place.blobs()) == 1
     place.run("gc")
     assert place.run("document", url=server.url("/list"), drop=1)[-1]["json"] == '{"b":[1,2],"a":"x"}'
+    assert place.blobs() == []
+
+
+@pytest.mark.parametrize("drop", [{}, {"drop": 1}])
+def test_a_document_is_not_collected_before_it_is_read(place, server, drop):
+    server.on("/list", lambda request: request.send(200, b'{"a": 1}'))
+    assert place.run("document", url=server.url("/list"), gc_when_stored=1, **drop)[-1]["json"] == '{"a":1}'
+    assert len(place.blobs()) == (0 if drop else 1)
+    place.run("gc")
     assert place.blobs() == []
 
 

@@ -6,13 +6,14 @@ import pty
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import time
 import unicodedata
 
 import pytest
 from fault_server import FaultServer
-from image_place import IMGADM, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
+from image_place import IMGADM, PATIENCE, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
 
 pytestmark = needs_root
 
@@ -94,6 +95,32 @@ def test_a_question_can_be_answered_and_interrupted(area, host, answer, code, le
     assert ("(Interrupted): cancelled" in terminal.said) == (code == 130)
 
 
+def test_only_what_was_listed_and_confirmed_is_deleted(area, host):
+    make(host, area, "x")
+    (listed,) = host.uuids()
+    terminal = Terminal(host, "vacuum")
+    terminal.wait_for("Delete them? [y/N] ")
+    make(host, area, "y")
+    terminal.type(b"y\n")
+    assert terminal.end() == 0
+    assert len(host.uuids()) == 1 and listed not in host.uuids()
+
+
+def test_a_signal_stops_what_removes(area, host):
+    def interrupted():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    make(host, area, "x")
+    make(host, area, "y")
+    uuids = host.uuids()
+    for words in (["vacuum", "-f"], ["delete", *uuids], ["pin", *uuids], ["gc"]):
+        command = host.start(*words, preexec_fn=interrupted)
+        _, said = command.communicate(timeout=PATIENCE)
+        assert command.returncode == 130 and "(Interrupted): cancelled" in said, words
+    assert host.uuids() == uuids and not any(image["pinned"] for image in host.images())
+
+
 def test_what_is_asked_and_done_is_not_in_the_json(area, host):
     make(host, area, "x")
     out = area / "out.json"
@@ -166,17 +193,35 @@ def test_a_report_that_cannot_be_written_is_an_error(area, host):
         assert subprocess.run([str(IMGADM), "update"], stdout=full, env=host.environment(), timeout=60).returncode == 0
 
 
-def test_a_read_only_file_system_is_told(area, host):
+def test_a_read_only_file_system_can_be_read(area, host):
     make(host, area, "x")
     place = area / "ro"
     place.mkdir()
     run("mount", "--bind", host.root, place)
     try:
         run("mount", "-o", "remount,bind,ro", place)
-        said = host.run("--root", place, "list", code=1).stderr
-        assert said.endswith("content.db: its file system is read-only\n")
+        assert host.run("--root", place, "list").stdout == host.run("list").stdout
+        assert "ead-only file system" in host.run("--root", place, "gc", code=1).stderr
     finally:
         run("umount", place)
+
+
+def test_who_reads_waits_for_nobody_and_changes_nothing(area, host):
+    make(host, area, "x")
+    (uuid,) = host.uuids()
+    database = sqlite3.connect(host.state / "content/content.db", isolation_level=None)
+    database.execute("BEGIN IMMEDIATE")
+    database.execute("UPDATE image SET is_pinned = 1")
+    began = time.monotonic()
+    assert host.uuids() == [uuid] and host.get(uuid)["manifest"]["name"] == "x"
+    assert time.monotonic() - began < 20  # a writer is waited for 30 seconds
+    database.execute("ROLLBACK")
+    database.execute("UPDATE areas SET version = 1 WHERE name = 'image'")
+    assert host.uuids() == [uuid]
+    assert database.execute("SELECT version FROM areas WHERE name = 'image'").fetchone() == (1,)
+    database.execute("DROP TABLE areas")
+    assert host.uuids() == []
+    database.close()
 
 
 def test_the_tags_of_an_image_are_updated_by_its_uuid(area, host):

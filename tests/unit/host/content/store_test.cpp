@@ -378,6 +378,15 @@ TEST_F(StoreTest, ScrubQuarantinesBadBytesAndNamesWhatWasMadeFromThem) {
     EXPECT_EQ(store.why(bad)->blob->quarantined, "its SHA-256 is " + digest_of("evil").hex());
     EXPECT_EQ(files_in("quarantine"), 2U);
 
+    // What is referred to is told until it is mended.
+    std::map<Digest, std::string> again;
+    ASSERT_TRUE(store.scrub([&](Scrubbed const& scrubbed) {
+        if (scrubbed.fault) again.emplace(scrubbed.digest, *scrubbed.fault);
+        return true;
+    }));
+    EXPECT_EQ(again, (std::map<Digest, std::string>{{bad, *seen.at(bad).fault}, {shorter, *seen.at(shorter).fault}}));
+    EXPECT_EQ(files_in("quarantine"), 2U);
+
     // Fetching it again mends it, and the reference is good again.
     put(store, "bad!");
     EXPECT_EQ(read(store, bad), "bad!");
