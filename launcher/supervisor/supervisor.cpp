@@ -478,15 +478,17 @@ void Supervisor::roll() {
 }
 
 /// Stops the next processes that are to restart, as long as no more than max_unavailable are out of service. One that
-/// is held or done counts as in service: that is by intent.
+/// is held or done counts as in service: that is by intent. One that is unwell is out of service already, so it does
+/// not wait.
 void Supervisor::roll(Program& program) {
     using enum ProcessState;
     std::uint32_t const in_service = count(program, {up, held, done}) - program.unwell;
     std::uint32_t unavailable = program.count - std::min(program.count, in_service);
     std::uint32_t const most = program.policy->max_unavailable;  // 0: a new configuration no longer limits it
     for_each(program, [&](Place const& at) {
-        if (!at.process.is_to_roll || (most > 0 && unavailable >= most)) return;
-        ++unavailable;
+        bool const is_in_service = !at.process.is_unwell;
+        if (!at.process.is_to_roll || (is_in_service && most > 0 && unavailable >= most)) return;
+        unavailable += static_cast<std::uint32_t>(is_in_service);
         at.process.is_to_restart = true;
         stop(at);
     });

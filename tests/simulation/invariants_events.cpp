@@ -843,7 +843,7 @@ void Invariants::stop_or_roll(At at, bool is_at_once) {
     stop(at);
 }
 
-/// So many may be out of service for it; what is held or done is not missed.
+/// So many may be out of service for it; what is held or done is not missed, and what is ill is missed already.
 void Invariants::roll() {
     for (std::size_t at = 0; at < programs_.size(); ++at) {
         Program& program = programs_[at];
@@ -855,9 +855,10 @@ void Invariants::roll() {
         }
         for (std::size_t number = 0; number < program.records.size(); ++number) {
             Record& record = program.records[number];
+            bool const serves = !is_unwell(program.policy, record);
             bool const may = program.policy.max_unavailable == 0 || missed < program.policy.max_unavailable;
-            if (!record.is_to_roll || !may) continue;
-            ++missed;
+            if (!record.is_to_roll || (serves && !may)) continue;
+            missed += serves ? 1U : 0U;
             record.is_to_restart = true;
             stop({program, record, {ProgramId(at), ProcessNumber(number + 1)}});
         }

@@ -688,6 +688,21 @@ TEST(SupervisorOrder, AChangeRestartsFirstWhoIsIll) {
               "ReportReady 2, after 0s; Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
 }
 
+/// Nobody is missed while it is restarted, so it does not wait for others, nor do these wait for its health.
+TEST(SupervisorOrder, RestartsWhoBecomesIllWhileItWaits) {
+    ProgramPolicy policy = several(2);
+    policy.max_unavailable = 1;
+    policy.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report}};
+    Subject subject = up({policy});
+    subject.ready(first).ready(number_two).after(10s).time();
+    subject.helper(first, Helper::health, true);
+    EXPECT_EQ(subject.command(event::Verb::restart).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward)");
+    EXPECT_EQ(subject.state(number_two), State::up);
+    EXPECT_EQ(subject.helper(number_two, Helper::health, false).done(),
+              "ReportUnhealthy 2, failures 1, report; Signal 2, pid 101, 15 (stop); Signal 2, pid 101, 18 (forward)");
+}
+
 TEST(SupervisorFiles, RenewOnlyWhatRuns) {
     Subject subject = up({service(), service()});
     subject.on(event::Command{event::Verb::stop, ProgramId{1}}).exited(process(1, 1), 0);
