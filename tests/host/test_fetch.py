@@ -470,6 +470,38 @@ def test_a_token_service_gets_the_credentials_and_the_registry_the_token(place, 
     assert all(SECRET not in str(headers) and basic(f"alice:{SECRET}") not in str(headers) for _, headers in server.requests)
 
 
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_token_service_may_redirect(place, server, secret, is_elsewhere):
+    """It does not get the credentials to another host."""
+    with FaultServer() as other:
+        target = other if is_elsewhere else server
+        seen = []
+
+        def token(request):
+            seen.append(request.headers.get("Authorization"))
+            request.send(200, b'{"token":"tok-en"}')
+
+        target.on("/moved", token)
+        server.on("/token", lambda request: request.send(307, Location=target.url("/moved?" + request.path.partition("?")[2])))
+
+        def serve(request):
+            if request.headers.get("Authorization") == "Bearer tok-en":
+                return request.serve(SMALL)
+            request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}",service="reg"')
+
+        server.on("/blob", serve)
+        words = {"url": server.url("/blob"), "host": f"127.0.0.1:{server.port}"}
+        assert_stored(place, place.fetch(**words, **secret, **of(SMALL)), SMALL)
+    assert seen == [None if is_elsewhere else basic(f"alice:{SECRET}")]
+
+
+def test_a_token_service_that_only_redirects_is_given_up(place, server):
+    server.on("/blob", lambda request: request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}"'))
+    server.on("/token", lambda request: request.send(302, Location="/token"))
+    result = place.fetch(url=server.url("/blob"), attempts=3, **of(SMALL))
+    assert result["error"] == "corrupt" and "redirects more than 10 times" in result["text"]
+
+
 @pytest.mark.parametrize("life", ["0", "-1", "1", "null"])
 def test_a_token_that_is_said_to_live_for_no_time_is_used(place, server, life):
     def serve(request):
