@@ -228,7 +228,8 @@ Result<> BlobFetch::send(Interval range, bool is_ranged, bool is_probe) {
             download.whole_length = *size_ - range.begin;
         else if (in_one_piece_)
             download.whole_length = range.length();
-        if (rotations_ == 0) download.if_range = journal_.entity_tag;  // it is the first URL's
+        // It is the first URL's.
+        if (rotations_ == 0 && !distrusts_tags_) download.if_range = journal_.entity_tag;
     }
     auto started = TRY(context_.client.start(std::move(download), context_.secrets));
     streams_.push_back({.id = started.id, .range = range, .is_probe = is_probe, .pipe = std::move(started.pipe)});
@@ -385,6 +386,13 @@ void BlobFetch::on_stream_over(Stream const& stream, TimePoint now) {
 void BlobFetch::on_failure(role::DownloadFailed const& failure, TimePoint now) {
     bool const is_stale = is_of_another_version(failure) || failure.status == 416;
     if (is_stale && is_trusting_journal_ && start_over(now)) return;
+    // Servers behind one name may give one file several entity tags. Then only its digest tells which file it is.
+    bool const is_verified = request_.digest || request_.sha1;
+    if (is_of_another_version(failure) && is_verified && !journal_.entity_tag.empty() &&
+        !std::exchange(distrusts_tags_, true)) {
+        has_started_over_ = false;
+        if (start_over(now)) return;
+    }
     if (knows_no_ranges(failure) && !in_one_piece_) {
         in_one_piece_ = true;
         if (plan_) journal_.landed = plan_->landed();

@@ -143,6 +143,7 @@ private:
     Rate rate_;
     bool in_one_piece_ = false;  // the server does not support ranges
     bool has_started_over_ = false;
+    bool distrusts_tags_ = false;       // the entity tags of the first URL
     bool is_trusting_journal_ = false;  // some of it was there before this attempt
     std::size_t rotations_ = 0;         // of the URLs
     std::size_t mirrors_left_ = 0;      // those that may give other bytes

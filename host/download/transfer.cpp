@@ -133,9 +133,10 @@ void Transfer::ask_token(TokenRequest request) {
     head_ = {};
     token_body_.clear();
     stopped_.reset();
-    Ask ask = base_ask(std::move(request.url));
+    token_request_ = std::move(request);
+    Ask ask = base_ask(token_request_.url);
     ask.headers.emplace_back("Accept: application/json");
-    if (!request.authorization.empty()) ask.headers.push_back("Authorization: " + request.authorization);
+    if (!token_request_.authorization.empty()) ask.headers.push_back("Authorization: " + token_request_.authorization);
     auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
     if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
     exchange_ = *std::move(exchange);
@@ -268,6 +269,7 @@ void Transfer::finish_token(Ended const& ended) {
                          .reason = service + " does not answer: " + ended.reason,
                          .is_transient = is_known && row->is_transient});
     }
+    if (is_redirect(head_.status) && !head_.location.empty()) return on_token_redirect(service);
     if (head_.status != 200) {
         auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
         bool const is_known = row != status_rows.end();
@@ -284,6 +286,19 @@ void Transfer::finish_token(Ended const& ended) {
     surroundings_.authorizations.remember(url_, order_.request.scope, credential(), *token,
                                           std::chrono::steady_clock::now());
     ask();
+}
+
+void Transfer::on_token_redirect(std::string const& service) {
+    if (++redirects_ > most_redirects) {
+        return fail_url({.kind = ErrorKind::corrupt,
+                         .reason = service + " redirects more than " + std::to_string(most_redirects) + " times"});
+    }
+    auto next = follow(token_request_.url, head_.location);
+    if (!next) return fail_url({.kind = ErrorKind::corrupt, .reason = next.error().text(), .status = head_.status});
+    TokenRequest request{.url = *std::move(next), .authorization = {}};
+    // The registry names the service that sees the credentials; that service does not name another one.
+    if (request.url.authority == token_request_.url.authority) request.authorization = token_request_.authorization;
+    ask_token(std::move(request));
 }
 
 void Transfer::finish_content(Ended const& ended) {

@@ -80,6 +80,7 @@ private:
     void begin_url();
     void ask();
     void ask_token(TokenRequest request);
+    void on_token_redirect(std::string const& service);
     [[nodiscard]] Ask base_ask(Url url) const;
     [[nodiscard]] bool asks_for_range() const;
     [[nodiscard]] std::string range_text() const;
@@ -108,6 +109,7 @@ private:
     std::string first_authority_;  // of the current URL of the order, before redirects
     std::string refused_by_;       // the authority that has refused what we have
     Head head_;
+    TokenRequest token_request_;
     std::string token_body_;
     std::uint64_t ignored_ = 0;  // bytes of a body that is not wanted
     std::uint64_t skip_ = 0;

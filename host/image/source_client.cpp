@@ -35,6 +35,7 @@ constexpr std::uint64_t largest_manifest = 4 << 20;
 /// The manifests of a directory that one process reads together.
 constexpr std::size_t most_in_batch = 256;
 constexpr std::size_t largest_batch = 2 * largest_manifest;
+constexpr std::size_t most_in_page = 1000;
 constexpr std::size_t most_images = 100'000;  // of one source: its operator controls how many there are
 constexpr std::size_t largest_authorities = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
@@ -70,26 +71,64 @@ std::string with_channel(Source const& source, std::string path) {
     return source.channel.empty() ? path : path + "?channel=" + escaped(source.channel);
 }
 
-/// The manifests of an array. A bad one does not hide the others.
-Result<std::vector<Manifest>> manifests_in(Workshop& shop, std::string_view text, std::string const& what) {
+/// The manifests of an array.
+struct Listed {
+    std::vector<Manifest> manifests;  ///< the good ones
+    std::size_t entries = 0;          ///< of the array
+    std::optional<Uuid> last;         ///< of its last entry
+};
+
+std::optional<Uuid> uuid_in(json::Node const& node) {
+    auto const* const manifest = node.get<json::Object>();
+    if (!manifest) return std::nullopt;
+    auto const member = std::ranges::find(*manifest, "uuid", &json::Member::key);
+    auto const* const text = member == manifest->end() ? nullptr : member->node.get<std::string>();
+    return text ? Uuid::parse(*text) : std::nullopt;
+}
+
+/// Reads the manifests of an array. A bad one does not hide the others.
+Result<Listed> manifests_in(Workshop& shop, std::string_view text, std::string const& what) {
     json::ProblemList problems(list_limits.problems);
     auto const node = json::read_json(text, list_limits, problems);
     auto const* const array = node ? node->get<json::Array>() : nullptr;
     if (!array) return fail(ErrorKind::corrupt, what + " is not an array of manifests");
     if (array->size() > most_images) return fail(ErrorKind::corrupt, what + " has more than 100,000 images");
-    std::vector<Manifest> manifests;
+    Listed listed{.manifests = {}, .entries = array->size(), .last = {}};
+    if (!array->empty()) listed.last = uuid_in(array->back());
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Writer out;
         out.value((*array)[i]);
         auto read = read_manifest(out.text(), what + "[" + std::to_string(i) + "]", ManifestUse::install);
         if (read) {
-            manifests.push_back(std::move(read->manifest));
+            listed.manifests.push_back(std::move(read->manifest));
         } else {
             shop.observer->warning(read.error().text() +
                                    (read.error().details.empty() ? "" : ": " + read.error().details.front()));
         }
     }
-    return manifests;
+    return listed;
+}
+
+/// Reads the list of an IMGAPI server, which gives at most 1,000 images at once, the oldest first: those from the last
+/// one on are asked for until there is nothing new. Source: IMGAPI, "ListImages", "limit" and "marker".
+Result<std::vector<Manifest>> imgapi_list(Workshop& shop, Source const& source) {
+    std::string const path = with_channel(source, "/images");
+    std::vector<Manifest> manifests;
+    std::set<Uuid> known;
+    std::string marker;
+    while (true) {
+        TRY(shop.check_cancelled());
+        std::string const page = path + marker;
+        std::string const text = TRY(fetch_json(shop, source, page, role::DocumentKind::imgapi_list, largest_list));
+        Listed listed = TRY(manifests_in(shop, text, source.url + "/images"));
+        std::size_t const before = known.size();
+        for (Manifest& manifest : listed.manifests)
+            if (known.insert(*manifest.uuid).second) manifests.push_back(std::move(manifest));
+        if (manifests.size() > most_images)
+            return fail(ErrorKind::corrupt, source.url + "/images has more than 100,000 images");
+        if (listed.entries != most_in_page || known.size() == before || !listed.last) return manifests;
+        marker = (path.find('?') == std::string::npos ? "?marker=" : "&marker=") + listed.last->text();
+    }
 }
 
 /// The names of the manifests in a directory, sorted.
@@ -194,14 +233,11 @@ Result<std::vector<Manifest>> local_manifests(Workshop& shop, std::string const&
 Result<std::vector<Manifest>> manifests_of(Workshop& shop, Source const& source) {
     std::string text;
     switch (source.type) {
-        case SourceType::imgapi:
-            text = TRY(fetch_json(shop, source, with_channel(source, "/images"), role::DocumentKind::imgapi_list,
-                                  largest_list));
-            return manifests_in(shop, text, source.url + "/images");
+        case SourceType::imgapi: return imgapi_list(shop, source);
         case SourceType::directory:
             if (source.url.starts_with('/')) return local_manifests(shop, source.url);
             text = TRY(fetch_json(shop, source, "/index.json", role::DocumentKind::imgapi_list, largest_list));
-            return manifests_in(shop, text, source.url + "/index.json");
+            return TRY(manifests_in(shop, text, source.url + "/index.json")).manifests;
         case SourceType::registry: return std::vector<Manifest>();  // a registry has no list of images
     }
     std::unreachable();

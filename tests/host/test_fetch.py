@@ -240,6 +240,14 @@ def test_a_changed_file_is_fetched_anew(place, server):
     assert_stored(place, place.fetch(url=server.url("/blob"), **of(LARGE), **RANGES), LARGE)
 
 
+def test_a_file_that_has_several_entity_tags_is_fetched(place, server):
+    """Servers behind one name need not agree in them; the digest tells."""
+    answers = iter(range(1000))
+    server.on("/blob", lambda request: request.serve(LARGE, etag=f'"{next(answers)}"'))
+    assert_stored(place, place.fetch(url=server.url("/blob"), **of(LARGE), **RANGES), LARGE)
+    assert server.sent < 2.2 * len(LARGE)
+
+
 def test_bytes_of_an_earlier_time_that_are_wrong_are_thrown_away_once(place, server):
     server.file("/blob", LARGE[::-1], etag="", most=700_000)
     place.fetch(url=server.url("/blob"), attempts=1, streams=1, **of(LARGE), **RANGES)
@@ -522,6 +530,38 @@ def test_a_token_service_gets_the_credentials_and_the_registry_the_token(place, 
         assert_stored(place, place.fetch(**words, **secret, **of(SMALL)), SMALL)
         assert service.paths() == ["/token?service=reg&scope=repository%3aa%2fb%3apull"]
     assert all(SECRET not in str(headers) and basic(f"alice:{SECRET}") not in str(headers) for _, headers in server.requests)
+
+
+@pytest.mark.parametrize("is_elsewhere", [False, True])
+def test_a_token_service_may_redirect(place, server, secret, is_elsewhere):
+    """It does not get the credentials to another host."""
+    with FaultServer() as other:
+        target = other if is_elsewhere else server
+        seen = []
+
+        def token(request):
+            seen.append(request.headers.get("Authorization"))
+            request.send(200, b'{"token":"tok-en"}')
+
+        target.on("/moved", token)
+        server.on("/token", lambda request: request.send(307, Location=target.url("/moved?" + request.path.partition("?")[2])))
+
+        def serve(request):
+            if request.headers.get("Authorization") == "Bearer tok-en":
+                return request.serve(SMALL)
+            request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}",service="reg"')
+
+        server.on("/blob", serve)
+        words = {"url": server.url("/blob"), "host": f"127.0.0.1:{server.port}"}
+        assert_stored(place, place.fetch(**words, **secret, **of(SMALL)), SMALL)
+    assert seen == [None if is_elsewhere else basic(f"alice:{SECRET}")]
+
+
+def test_a_token_service_that_only_redirects_is_given_up(place, server):
+    server.on("/blob", lambda request: request.send(401, WWW_Authenticate=f'Bearer realm="{server.url("/token")}"'))
+    server.on("/token", lambda request: request.send(302, Location="/token"))
+    result = place.fetch(url=server.url("/blob"), attempts=3, **of(SMALL))
+    assert result["error"] == "corrupt" and "redirects more than 10 times" in result["text"]
 
 
 @pytest.mark.parametrize("life", ["0", "-1", "1", "null"])
