@@ -58,6 +58,11 @@ void parse_auth(json::Node const& node, json::Where const& at, Entry& entry, jso
     if (colon == std::string::npos) return reading.problems.add(at, "is not USER:PASSWORD in Base64");
     entry.user = plain->substr(0, colon);
     entry.password = plain->substr(colon + 1);
+    while (entry.password.ends_with('\0'))  // old versions of Docker fill it up
+        entry.password.pop_back();
+    auto const is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
+    if (std::ranges::any_of(entry.user + entry.password, is_control))
+        reading.problems.add(at, "has a control character");
 }
 
 std::span<json::Field<Entry> const> table(json::TableOf<Entry>) {

@@ -313,10 +313,23 @@ Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted
 
 Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what) {
     std::vector<std::string> tags;
+    std::vector<std::string> digests;
+    Descriptor const* tagged = nullptr;
     for (Descriptor const& one : index.manifests) {
-        if (!tag.empty() && one.reference_name == tag) return one;
+        if (!tag.empty() && one.reference_name == tag) {
+            tagged = &one;
+            if (std::ranges::find(digests, one.digest) == digests.end()) digests.push_back(one.digest);
+        }
         tags.push_back(one.reference_name.empty() ? "(one without a tag)" : json::shown(one.reference_name));
     }
+    // A tool that saves several images under one tag says in its own way which is which.
+    if (digests.size() > 1) {
+        return fail(ErrorKind::invalid, std::string(what) +
+                                            ": several images have this tag; @ and one of these instead "
+                                            "of the tag names one: " +
+                                            joined(digests, ", "));
+    }
+    if (tagged) return *tagged;
     if (tag.empty() && index.manifests.size() == 1) return index.manifests.front();
     std::string const which =
         tag.empty() ? " has several images; name one of its tags: " : " has no tag " + json::shown(tag) + "; it has: ";

@@ -132,6 +132,13 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     EXPECT_EQ(choose_tag(layout, "3.0", "x").error().text(), "x has no tag 3.0; it has: 1.0, 2.0");
     EXPECT_EQ(choose_tag(layout, "", "x").error().text(), "x has several images; name one of its tags: 1.0, 2.0");
     EXPECT_EQ(choose_tag(index_of(descriptor(manifest_type, 'a')), "", "x")->digest, digest_of('a'));
+    auto const latest = [&](char a, char b) {
+        return index_of(descriptor(manifest_type, a, tag("latest")) + "," + descriptor(manifest_type, b, tag("latest")));
+    };
+    EXPECT_EQ(choose_tag(latest('a', 'b'), "latest", "x").error().text(),
+              "x: several images have this tag; @ and one of these instead of the tag names one: " + digest_of('a') +
+                  ", " + digest_of('b'));
+    EXPECT_EQ(choose_tag(latest('a', 'a'), "latest", "x")->digest, digest_of('a'));  // it has two names
 }
 
 }  // namespace
