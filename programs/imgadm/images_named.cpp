@@ -1,6 +1,7 @@
 #include "programs/imgadm/images_named.h"
 
 #include "lib/json/text.h"
+#include "programs/imgadm/absolute_path.h"
 
 namespace triton::program {
 
@@ -10,7 +11,7 @@ std::expected<Uuid, Failure> parse_uuid(std::string_view text) {
 }
 
 std::expected<Uuid, Failure> find_installed(image::ImageService& service, std::string_view text) {
-    auto const reference = image::parse_reference(text);
+    auto const reference = image::parse_reference(absolute_reference(text));
     if (!reference) return std::unexpected(usage_failure(reference.error().text()));
     auto found = service.find(*reference);
     if (!found) return std::unexpected(not_installed(found.error()));

@@ -11,6 +11,7 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "programs/imgadm/absolute_path.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
 
@@ -107,7 +108,7 @@ std::expected<void, Failure> check_uses(ImportCommand const& command, std::span<
 Outcome install(Context& context, ImportCommand const& command) {
     std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
-    TRY_RUN(service.install(manifest, command.file, command.options));
+    TRY_RUN(service.install(manifest, absolute(command.file), command.options));
     return {};
 }
 
@@ -125,7 +126,7 @@ Outcome import(Context& context, ImportCommand command) {
                           "oci:DIRECTORY:TAG, a path, or -m MANIFEST -f FILE"));
     std::vector<image::Reference> references;
     for (std::string const& text : command.references) {
-        auto reference = image::parse_reference(text);
+        auto reference = image::parse_reference(absolute_reference(text));
         if (!reference) return std::unexpected(usage_failure(reference.error().text()));
         references.push_back(*std::move(reference));
     }
@@ -178,12 +179,14 @@ std::string describe(image::UpdateChange const& change, bool is_dry_run) {
 }
 
 Outcome update(Context& context, UpdateCommand const& command) {
+    std::vector<std::string> references;
     for (std::string const& text : command.references) {
-        auto const reference = image::parse_reference(text);
+        references.push_back(absolute_reference(text));
+        auto const reference = image::parse_reference(references.back());
         if (!reference) return std::unexpected(usage_failure(reference.error().text()));
     }
     auto service = TRY_RUN(context.writer());
-    auto const changes = service.update(command.references, command.is_dry_run, command.options);
+    auto const changes = service.update(references, command.is_dry_run, command.options);
     if (!changes) return std::unexpected(not_installed(changes.error()));
     Error const* failure = nullptr;
     for (image::UpdateChange const& change : *changes) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <system_error>
@@ -17,6 +16,7 @@
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "programs/imgadm/absolute_path.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/harmless.h"
 
@@ -64,13 +64,6 @@ Outcome print_sources(image::ImageService const& service, SourcesCommand const& 
 
 bool has_source(std::vector<image::Source> const& sources, std::string_view url) {
     return std::ranges::find(sources, url, &image::Source::url) != sources.end();
-}
-
-/// A path of the command line as imgadm.conf has it: other commands run in other directories.
-std::string absolute(std::string const& path) {
-    std::error_code ignored;  // without a current directory the path stays relative, which is refused
-    auto const whole = std::filesystem::absolute(path, ignored).lexically_normal();
-    return path.empty() || ignored ? path : whole.string();
 }
 
 /// Whether a text is a directory as a user types it, and not a URL.

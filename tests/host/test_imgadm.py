@@ -225,6 +225,24 @@ def test_an_oci_archive_is_imported(area, host):
     assert host.left_over() == []
 
 
+def test_what_is_imported_by_a_relative_path_is_known_in_every_directory(area, host, monkeypatch):
+    layout = two_layers(area)
+    tree = fill(area / "tree", {"a": "b"})
+    tarball(tree, area / "a.tar")
+    (area / "other").mkdir()
+    monkeypatch.chdir(area)
+    host.run("import", f"oci:{layout.path.name}:1.0")
+    host.run("import", "./a.tar")
+    host.run("import", "--name", "x", "./tree/")
+    monkeypatch.chdir(area / "other")
+    assert {one["source"] for one in host.images()} == {f"oci:{layout.path}", str(area / "a.tar"), str(tree)}
+    for reference in (f"oci:{layout.path}:1.0", f"oci:../{layout.path.name}:1.0", "../a.tar", "../other/../a.tar", "../tree"):
+        host.get(reference)
+    assert host.run("update").stdout == f"oci:{layout.path}:1.0 is up to date\n"
+    assert host.run("update", f"oci:../{layout.path.name}:1.0").stdout == f"oci:{layout.path}:1.0 is up to date\n"
+    host.run("delete", "../a.tar", "../tree")
+
+
 def pushed_layers(registry, name, tag):
     request = urllib.request.Request(f"http://{registry.host}/v2/{name}/manifests/{tag}",
                                      headers={"Accept": "application/vnd.oci.image.manifest.v1+json"})
