@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -201,15 +202,16 @@ Result<Imported> install_file(Workshop& shop, std::string_view manifest_text, st
     return imported;
 }
 
-Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options) {
+Result<> with_layout_archive(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                             std::function<Result<>(OciOrigin& origin)> const& work) {
     struct stat status{};
     UniqueFd const source = TRY(open_source(reference.path, status));
-    auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
-    content::Blob const archive = TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
+    auto own = TRY(WorkLease::make(shop, "unpacking of " + reference.path));
+    content::Blob const archive = TRY(store_file(shop, own.id(), source.get(), {.maximum = largest_archive},
                                                  {.media_type = {}, .source = reference.path}));
     // The archive is unpacked next to the trees. If the command is killed, the intent leads to what it leaves.
     auto intent = TRY(OpenIntent::begin(shop, "import of " + reference.text(), std::nullopt, {}));
-    auto const work = [&]() -> Result<Imported> {
+    auto const unpack_and_work = [&]() -> Result<> {
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(builder.begin(std::nullopt));
         UniqueFd const blob = TRY(shop.store.open_blob(archive.digest));
@@ -218,18 +220,29 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
         LayoutReference unpacked = reference;
         unpacked.path = shop.pool->path(builder.name()) + "/root";
         unpacked.is_archive = false;
-        auto const origin = TRY(open_layout(shop, lease.id(), unpacked));
-        shop.observer->progress({.phase = Phase::resolving, .image = reference.text()});
-        OciDocument const root = TRY(resolve(*origin));
-        Plan plan = TRY(plan_oci(*origin, root, name_of(reference), options));
-        return install_layers(shop, *origin, std::move(plan), options);
+        auto const origin = TRY(open_layout(shop, lease, unpacked));
+        return work(*origin);
     };
-    auto const imported = work();
+    auto const worked = unpack_and_work();
     auto const finished = intent.finish();
-    if (!imported) return imported;
-    TRY(finished);
+    TRY(own.end());
+    (void)shop.store.discard(archive.digest);  // else gc() takes it
+    return worked ? finished : worked;
+}
+
+Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options) {
+    auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
+    std::optional<Imported> imported;
+    auto const import = [&](OciOrigin& origin) -> Result<> {
+        shop.observer->progress({.phase = Phase::resolving, .image = reference.text()});
+        OciDocument const root = TRY(resolve(origin));
+        Plan plan = TRY(plan_oci(origin, root, name_of(reference), options));
+        imported = TRY(install_layers(shop, origin, std::move(plan), options));
+        return {};
+    };
+    TRY(with_layout_archive(shop, lease.id(), reference, import));
     TRY(lease.end());
-    return imported;
+    return *std::move(imported);
 }
 
 }  // namespace triton::image

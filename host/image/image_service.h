@@ -154,7 +154,8 @@ public:
     /// Removes unpinned images from which no machine was made, and of which no image is an increment.
     Result<std::vector<Victim>> vacuum(bool is_dry_run);
     /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. A
-    /// reference may also name an image, whose tags are meant. One that fails does not prevent the others.
+    /// reference may also name an image, whose tags are meant. One that fails does not prevent the others. Of all tags,
+    /// those of layouts that do not exist any more are left out.
     /// Errors: `not_found`: a reference by which no image was imported; `invalid`: an image without a tag.
     Result<std::vector<UpdateChange>> update(std::span<std::string const> references, bool is_dry_run,
                                              ImportOptions const& options);

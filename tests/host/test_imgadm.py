@@ -6,7 +6,7 @@ import os
 import subprocess
 import urllib.request
 
-from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry,  # noqa: F401
+from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry, run,  # noqa: F401
                          tarball)
 
 pytestmark = needs_root
@@ -223,6 +223,40 @@ def test_an_oci_archive_is_imported(area, host):
     assert image["source"] == f"oci-archive:{archive}"
     assert look(host.tree(image["manifest"]["uuid"])) == look(layout.unpack("1.0", area / "umoci"))
     assert host.left_over() == []
+
+
+def test_the_tag_of_an_archive_is_updated(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    reference = f"oci-archive:{archive}:1.0"
+    host.run("import", reference)
+    (old,) = host.uuids()
+    own = {"sha256:" + blob for blob in host.blobs()}
+    assert own == {layout.descriptor("1.0")["digest"], layout.manifest("1.0")["config"]["digest"],
+                   *(one["digest"] for one in layout.manifest("1.0")["layers"])}  # and no copy of the archive
+    assert host.run("update").stdout == f"{reference} is up to date\n"
+    layout.make("2.0", [fill(area / "newer", {"new": "2"})])
+    run(layout.umoci, "tag", "--image", f"{layout.path}:2.0", "1.0")
+    tarball(layout.path, archive)
+    assert host.run("update", "-n").stdout.startswith(f"Would move {reference} from image {old} to sha256:")
+    assert f"Moved {reference} from image {old} to image " in host.run("update", reference).stdout
+    (new,) = {*host.uuids()} - {old}
+    assert host.get(reference)["manifest"]["uuid"] == new and (host.tree(new) / "new").read_text() == "2"
+    assert host.left_over() == []
+
+
+def test_the_tags_of_layouts_that_are_gone_are_left_out_of_an_update(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    references = [f"oci:{layout.path}:1.0", f"oci-archive:{archive}:1.0"]
+    host.run("import", *references)
+    layout.path.rename(area / "away")
+    archive.unlink()
+    done = host.run("update")
+    assert done.stdout == "" and sorted(done.stderr.splitlines()) == sorted(
+        f"imgadm: warning: {one} does not exist any more, and is not updated" for one in references)
+    for one in references:
+        assert "No such file or directory" in host.run("update", one, code=1).stderr
 
 
 def test_what_is_imported_by_a_relative_path_is_known_in_every_directory(area, host, monkeypatch):
