@@ -1,11 +1,13 @@
 """imgadm from end to end: import, list, get, delete of every kind of reference."""
 
+import gzip
 import hashlib
 import json
 import os
 import subprocess
 import urllib.request
 
+import pytest
 from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry, run,  # noqa: F401
                          tarball)
 
@@ -275,6 +277,27 @@ def test_what_is_imported_by_a_relative_path_is_known_in_every_directory(area, h
     assert host.run("update").stdout == f"oci:{layout.path}:1.0 is up to date\n"
     assert host.run("update", f"oci:../{layout.path.name}:1.0").stdout == f"oci:{layout.path}:1.0 is up to date\n"
     host.run("delete", "../a.tar", "../tree")
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b""), bytes(10240)], ids=["nothing", "nothing-compressed", "end"])
+def test_a_tarball_with_nothing_in_it_is_not_an_image(area, host, content):
+    (area / "failed-download.tar").write_bytes(content)
+    said = host.run("import", area / "failed-download.tar", code=1).stderr
+    assert said == f"imgadm: error (DownloadError): cannot import {area}/failed-download.tar: the archive is empty\n"
+    assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
+
+
+def test_an_image_in_another_format_is_not_taken_for_a_root_file_system(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    for path, kind in ((layout.path, "oci:"), (archive, "oci-archive:")):
+        said = host.run("import", path, code=1).stderr
+        assert said == (f"imgadm: error (InvalidParameter): cannot import {path}: {path} is an OCI layout; "
+                        f"imgadm import {kind}{path} imports its image\n")
+    saved = fill(area / "saved", {"manifest.json": "[]", "repositories": "{}"})
+    said = host.run("import", tarball(saved, area / "saved.tar"), code=1).stderr
+    assert "is what old versions of docker save write" in said and "skopeo copy docker-archive:FILE" in said
+    assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
 
 
 def pushed_layers(registry, name, tag):
