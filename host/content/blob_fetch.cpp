@@ -313,7 +313,7 @@ bool BlobFetch::next_mirror() {
 
 Result<> BlobFetch::take_answer(Stream& stream, role::Answer const& answer) {
     if (request_.facts.media_type.empty()) request_.facts.media_type = answer.media_type;
-    if (rotations_ == 0) journal_.entity_tag = answer.etag.substr(0, 256);
+    if (rotations_ == 0) journal_.entity_tag = distrusts_tags_ ? "" : answer.etag.substr(0, 256);
     if (!size_ && answer.size) {
         size_ = answer.size;
         stream.range.end = *size_;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -103,6 +104,31 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     return std::move(read.manifest);
 }
 
+/// Checks that a file system is not an image in another format, which would become a machine without programs.
+Result<> check_is_root(int root, std::string const& path, bool is_directory) {
+    auto const has = [root](char const* name) { return ::faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; };
+    std::string const kind = is_directory ? "oci:" : "oci-archive:";
+    if (has("oci-layout") && has("index.json"))
+        return fail(path + " is an OCI layout; imgadm import " + kind + path + " imports its image");
+    if (has("manifest.json") && has("repositories")) {
+        return fail(ErrorKind::unsupported, path +
+                                                " is what old versions of docker save write, and not a root file "
+                                                "system; skopeo copy docker-archive:FILE oci:DIRECTORY:TAG "
+                                                "makes a layout of it");
+    }
+    return {};
+}
+
+/// The work for a file of this host, of which the store has a copy. If that fails, the copy is of no use, unlike what
+/// was downloaded.
+Result<Imported> with_copy(Workshop& shop, WorkLease& lease, content::Blob const& blob,
+                           std::function<Result<Imported>()> const& work) {
+    auto imported = work();
+    TRY(lease.end());
+    if (!imported) (void)shop.store.discard(blob.digest);  // else gc() takes it
+    return imported;
+}
+
 /// Whether the file of an image is taken for a stream of ZFS.
 bool may_be_stream(Workshop const& shop, Manifest const& manifest) {
     return shop.pool->kind() == storage::Backend::zfs && is_dataset(manifest.type);
@@ -164,17 +190,19 @@ Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOpti
     UniqueFd const source = TRY(open_source(path, status));
     auto lease = TRY(WorkLease::make(shop, "import of " + path));
     Compression const compression = S_ISDIR(status.st_mode) ? Compression::none : compression_of(source.get());
+    if (S_ISDIR(status.st_mode)) TRY(check_is_root(source.get(), path, true));
     if (S_ISREG(status.st_mode) && is_zfs_stream(source.get()))
         return fail(path + " is a ZFS stream; imgadm import -m MANIFEST -f " + path + " says what it is");
     content::Blob const blob = S_ISDIR(status.st_mode)
                                    ? TRY(store_tree(shop, lease.id(), source.get(), {.media_type = {}, .source = path}))
                                    : TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
                                                     {.media_type = {}, .source = path}));
-    Plan plan = TRY(plan_file(blob, compression, path, options));
-    auto imported = install_archive(shop, blob, {}, std::move(plan), options);
+    auto imported = with_copy(shop, lease, blob, [&]() -> Result<Imported> {
+        auto const check = [&](int root) { return check_is_root(root, path, S_ISDIR(status.st_mode)); };
+        Plan plan = TRY(plan_file(blob, compression, path, options));
+        return install_archive(shop, blob, {}, std::move(plan), options, check);
+    });
     if (!imported && imported.error().attempted.empty()) imported.error().attempted = "import " + path;
-    TRY(imported);
-    TRY(lease.end());
     return imported;
 }
 
@@ -196,20 +224,19 @@ Result<Imported> install_file(Workshop& shop, std::string_view manifest_text, st
     if (!blob && blob.error().kind == ErrorKind::corrupt)
         return fail(ErrorKind::corrupt, "image file checksum error: " + path + ": " + blob.error().text());
     if (!blob) return std::unexpected(blob.error());
-    auto imported = TRY(install_blob(shop, *blob, std::move(manifest), path, options));
-    TRY(lease.end());
-    return imported;
+    return with_copy(shop, lease, *blob, [&] { return install_blob(shop, *blob, std::move(manifest), path, options); });
 }
 
-Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options) {
+Result<> with_layout_archive(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                             std::function<Result<>(OciOrigin& origin)> const& work) {
     struct stat status{};
     UniqueFd const source = TRY(open_source(reference.path, status));
-    auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
-    content::Blob const archive = TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
+    auto own = TRY(WorkLease::make(shop, "unpacking of " + reference.path));
+    content::Blob const archive = TRY(store_file(shop, own.id(), source.get(), {.maximum = largest_archive},
                                                  {.media_type = {}, .source = reference.path}));
     // The archive is unpacked next to the trees. If the command is killed, the intent leads to what it leaves.
     auto intent = TRY(OpenIntent::begin(shop, "import of " + reference.text(), std::nullopt, {}));
-    auto const work = [&]() -> Result<Imported> {
+    auto const unpack_and_work = [&]() -> Result<> {
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(builder.begin(std::nullopt));
         UniqueFd const blob = TRY(shop.store.open_blob(archive.digest));
@@ -218,18 +245,29 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
         LayoutReference unpacked = reference;
         unpacked.path = shop.pool->path(builder.name()) + "/root";
         unpacked.is_archive = false;
-        auto const origin = TRY(open_layout(shop, lease.id(), unpacked));
-        shop.observer->progress({.phase = Phase::resolving, .image = reference.text()});
-        OciDocument const root = TRY(resolve(*origin));
-        Plan plan = TRY(plan_oci(*origin, root, name_of(reference), options));
-        return install_layers(shop, *origin, std::move(plan), options);
+        auto const origin = TRY(open_layout(shop, lease, unpacked));
+        return work(*origin);
     };
-    auto const imported = work();
+    auto const worked = unpack_and_work();
     auto const finished = intent.finish();
-    if (!imported) return imported;
-    TRY(finished);
+    TRY(own.end());
+    (void)shop.store.discard(archive.digest);  // else gc() takes it
+    return worked ? finished : worked;
+}
+
+Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options) {
+    auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
+    std::optional<Imported> imported;
+    auto const import = [&](OciOrigin& origin) -> Result<> {
+        shop.observer->progress({.phase = Phase::resolving, .image = reference.text()});
+        OciDocument const root = TRY(resolve(origin));
+        Plan plan = TRY(plan_oci(origin, root, name_of(reference), options));
+        imported = TRY(install_layers(shop, origin, std::move(plan), options));
+        return {};
+    };
+    TRY(with_layout_archive(shop, lease.id(), reference, import));
     TRY(lease.end());
-    return imported;
+    return *std::move(imported);
 }
 
 }  // namespace triton::image

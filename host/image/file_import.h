@@ -1,9 +1,11 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
 #include "host/image/image_service.h"
+#include "host/image/oci_origin.h"
 #include "host/image/workshop.h"
 #include "lib/base/result.h"
 
@@ -18,6 +20,11 @@ Result<Imported> install_file(Workshop& shop, std::string_view manifest, std::st
 
 /// Imports an OCI layout in a tar archive.
 Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& reference, ImportOptions const& options);
+
+/// Has `work` done with the layout in an archive, which is unpacked beside the trees as long as that takes. Errors:
+/// those of unpacking it, and of `work`.
+Result<> with_layout_archive(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                             std::function<Result<>(OciOrigin& origin)> const& work);
 
 /// Checks that an image could be installed here if it is an increment. Errors: `unsupported`.
 Result<> check_increment(Workshop const& shop, Manifest const& manifest);

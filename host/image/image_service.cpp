@@ -281,18 +281,16 @@ struct Import {
     }
 };
 
-Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Reference const& reference,
-                                  ImportOptions const& options, std::unique_ptr<OciOrigin>& origin) {
-    if (auto const* const registry = std::get_if<RegistryReference>(&reference)) {
-        auto access = TRY(registry_access(shop, *registry, options));
-        Source const* const source = access.source;
-        origin = open_registry(shop, lease.id(), *registry, std::move(access));
-        OciDocument root = TRY(resolve(*origin));
-        if (source) TRY(check_source_signature(shop, *source, registry->text(), root.digest));
-        return root;
-    }
-    origin = TRY(open_layout(shop, lease.id(), std::get<LayoutReference>(reference)));
-    return resolve(*origin);
+/// Resolves a tag again at its origin, and imports what it means now unless that is the same.
+Result<> update_from(Workshop& shop, OciOrigin& origin, OciName const& name, Source const* source, bool is_dry_run,
+                     ImportOptions const& options, UpdateChange& change) {
+    OciDocument const root = TRY(resolve(origin));
+    if (source) TRY(check_source_signature(shop, *source, name.reference, root.digest));
+    change.new_digest = root.digest.text();
+    if (change.new_digest == change.old_digest || is_dry_run) return {};
+    Plan plan = TRY(plan_oci(origin, root, name, options));
+    change.new_image = TRY(install_layers(shop, origin, std::move(plan), options)).uuid;
+    return {};
 }
 
 /// Whether it means something else in another directory.
@@ -306,22 +304,36 @@ Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_
     Reference const reference = TRY(parse_reference(latch.reference));
     // A successor is for the same machines.
     if (auto const old = shop.catalog.get(latch.image)) options.platform = foreign_platform(*old);
-    auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
-    std::unique_ptr<OciOrigin> origin;
-    OciDocument const root = TRY(resolve_again(shop, lease, reference, options, origin));
     UpdateChange change{.reference = latch.reference,
                         .old_digest = latch.digest,
-                        .new_digest = root.digest.text(),
+                        .new_digest = {},
                         .old_image = latch.image,
                         .new_image = {}};
-    if (change.new_digest != change.old_digest && !is_dry_run) {
-        auto const* const registry = std::get_if<RegistryReference>(&reference);
-        OciName const name = registry ? name_of(*registry) : name_of(std::get<LayoutReference>(reference));
-        Plan plan = TRY(plan_oci(*origin, root, name, options));
-        change.new_image = TRY(install_layers(shop, *origin, std::move(plan), options)).uuid;
+    auto lease = TRY(WorkLease::make(shop, "update of " + latch.reference));
+    auto const update = [&](OciOrigin& origin, OciName const& name, Source const* source) {
+        return update_from(shop, origin, name, source, is_dry_run, options, change);
+    };
+    if (auto const* const registry = std::get_if<RegistryReference>(&reference)) {
+        auto access = TRY(registry_access(shop, *registry, options));
+        Source const* const source = access.source;
+        auto const origin = open_registry(shop, lease.id(), *registry, std::move(access));
+        TRY(update(*origin, name_of(*registry), source));
+    } else if (auto const& layout = std::get<LayoutReference>(reference); layout.is_archive) {
+        TRY(with_layout_archive(
+            shop, lease.id(), layout, [&](OciOrigin& origin) { return update(origin, name_of(layout), nullptr); }));
+    } else {
+        auto const origin = TRY(open_layout(shop, lease.id(), layout));
+        TRY(update(*origin, name_of(layout), nullptr));
     }
     TRY(lease.end());
     return change;
+}
+
+/// Whether a reference is a path at which there is nothing any more.
+bool is_gone(std::string const& text) {
+    auto const reference = parse_reference(text);
+    auto const* const layout = reference ? std::get_if<LayoutReference>(&*reference) : nullptr;
+    return layout && ::access(layout->path.c_str(), F_OK) != 0 && errno == ENOENT;
 }
 
 }  // namespace
@@ -372,6 +384,10 @@ Result<std::vector<UpdateChange>> ImageService::update(std::span<Reference const
             shop.observer->warning(latch.reference +
                                    " is not looked at: it was imported by an older imgadm, which did not " +
                                    "note the directory; import it again");
+            continue;
+        }
+        if (references.empty() && is_gone(latch.reference)) {
+            shop.observer->warning(latch.reference + " does not exist any more, and is not updated");
             continue;
         }
         auto change = update_one(shop, latch, is_dry_run, options);

@@ -157,7 +157,8 @@ public:
     /// Removes those of these images that are still unused, in this order.
     Result<> vacuum(std::span<Uuid const> images);
     /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. A
-    /// reference may also name an image, whose tags are meant. One that fails does not prevent the others.
+    /// reference may also name an image, whose tags are meant. One that fails does not prevent the others. Of all tags,
+    /// those of layouts that do not exist any more are left out.
     /// Errors: `not_found`: a reference by which no image was imported; `invalid`: an image without a tag.
     Result<std::vector<UpdateChange>> update(std::span<Reference const> references, bool is_dry_run,
                                              ImportOptions const& options);

@@ -321,7 +321,7 @@ Result<> close(OpenIntent& intent, Result<> const& worked) {
 
 /// Unpacks an archive as the only layer of an image, whose ChainID is then its diffID.
 Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan& plan,
-                        OpenIntent& intent) {
+                        OpenIntent& intent, RootCheck const& check) {
     UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));
     Meter meter(*shop.observer, plan.shown, 0, blob.size);
     TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
@@ -329,6 +329,12 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
     auto const unpacked = TRY(builder.apply(
         archive.get(), role::Compression::automatic, diff_id,
         [&meter](role::Unpacking const& progress) { meter.unpacked(progress.read); }));
+    // A layer may change nothing, but a whole file system is not empty: a download may have failed.
+    if (unpacked.entries == 0) return fail(ErrorKind::corrupt, "the archive is empty");
+    if (check) {
+        UniqueFd const root = TRY(builder.root());
+        TRY(check(root.get()));
+    }
     std::string const chain = unpacked.diff_id.text();
     TRY(intent.add(chain));
     content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
@@ -393,7 +399,7 @@ Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, Im
 }
 
 Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
-                                 ImportOptions const& options) {
+                                 ImportOptions const& options, RootCheck const& check) {
     content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto const damage = TRY(damage_of(shop, plan.image.uuid()));
@@ -403,7 +409,7 @@ Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std:
         if (auto layers = TRY(intact_layers(shop, plan, damage)); layers.size() == 1 && layers[0].blob == blob.digest.text())
             plan.layers = std::move(layers);
         else
-            TRY(unpack_archive(shop, blob, diff_id, plan, intent));
+            TRY(unpack_archive(shop, blob, diff_id, plan, intent, check));
         plan.descriptors = {{.digest = blob.digest.text(), .size = blob.size}};
         shop.observer->progress({.phase = Phase::finishing, .image = plan.shown});
         return enter_image(shop, plan);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -45,9 +46,13 @@ private:
 /// happens once.
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options);
 
+/// Looks at the root directory (borrowed) of a file system that is unpacked and has no name yet.
+using RootCheck = std::function<Result<>(int root)>;
+
 /// Installs an image of one archive that is in the store. `diff_id`: "sha256:<hex>", or empty when it is not known.
+/// Errors: `corrupt`, when there is nothing in it; those of `check`.
 Result<Imported> install_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan plan,
-                                 ImportOptions const& options);
+                                 ImportOptions const& options, RootCheck const& check = {});
 
 /// Makes an image of a plan whose trees are complete: catalog, references and latch in one step.
 Result<> enter_image(Workshop& shop, Plan& plan);

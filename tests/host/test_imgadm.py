@@ -1,5 +1,6 @@
 """imgadm from end to end: import, list, get, delete of every kind of reference."""
 
+import gzip
 import hashlib
 import json
 import os
@@ -7,7 +8,8 @@ import sqlite3
 import subprocess
 import urllib.request
 
-from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry,  # noqa: F401
+import pytest
+from image_place import (BUILD, Layout, area, fill, host, imgapi, look, many_files, needs_root, registry, run,  # noqa: F401
                          tarball)
 
 pytestmark = needs_root
@@ -238,6 +240,61 @@ def test_an_oci_archive_is_imported(area, host):
     assert image["source"] == f"oci-archive:{archive}"
     assert look(host.tree(image["manifest"]["uuid"])) == look(layout.unpack("1.0", area / "umoci"))
     assert host.left_over() == []
+
+
+def test_the_tag_of_an_archive_is_updated(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    reference = f"oci-archive:{archive}:1.0"
+    host.run("import", reference)
+    (old,) = host.uuids()
+    own = {"sha256:" + blob for blob in host.blobs()}
+    assert own == {layout.descriptor("1.0")["digest"], layout.manifest("1.0")["config"]["digest"],
+                   *(one["digest"] for one in layout.manifest("1.0")["layers"])}  # and no copy of the archive
+    assert host.run("update").stdout == f"{reference} is up to date\n"
+    layout.make("2.0", [fill(area / "newer", {"new": "2"})])
+    run(layout.umoci, "tag", "--image", f"{layout.path}:2.0", "1.0")
+    tarball(layout.path, archive)
+    assert host.run("update", "-n").stdout.startswith(f"Would move {reference} from image {old} to sha256:")
+    assert f"Moved {reference} from image {old} to image " in host.run("update", reference).stdout
+    (new,) = {*host.uuids()} - {old}
+    assert host.get(reference)["manifest"]["uuid"] == new and (host.tree(new) / "new").read_text() == "2"
+    assert host.left_over() == []
+
+
+def test_the_tags_of_layouts_that_are_gone_are_left_out_of_an_update(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    references = [f"oci:{layout.path}:1.0", f"oci-archive:{archive}:1.0"]
+    host.run("import", *references)
+    layout.path.rename(area / "away")
+    archive.unlink()
+    done = host.run("update")
+    assert done.stdout == "" and sorted(done.stderr.splitlines()) == sorted(
+        f"imgadm: warning: {one} does not exist any more, and is not updated" for one in references)
+    for one in references:
+        assert "No such file or directory" in host.run("update", one, code=1).stderr
+
+
+@pytest.mark.parametrize("content", [b"", gzip.compress(b""), bytes(10240)], ids=["nothing", "nothing-compressed", "end"])
+def test_a_tarball_with_nothing_in_it_is_not_an_image(area, host, content):
+    (area / "failed-download.tar").write_bytes(content)
+    said = host.run("import", area / "failed-download.tar", code=1).stderr
+    assert said == f"imgadm: error (DownloadError): cannot import {area}/failed-download.tar: the archive is empty\n"
+    assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
+
+
+def test_an_image_in_another_format_is_not_taken_for_a_root_file_system(area, host):
+    layout = two_layers(area)
+    archive = tarball(layout.path, area / "image.tar")
+    for path, kind in ((layout.path, "oci:"), (archive, "oci-archive:")):
+        said = host.run("import", path, code=1).stderr
+        assert said == (f"imgadm: error (InvalidParameter): cannot import {path}: {path} is an OCI layout; "
+                        f"imgadm import {kind}{path} imports its image\n")
+    saved = fill(area / "saved", {"manifest.json": "[]", "repositories": "{}"})
+    said = host.run("import", tarball(saved, area / "saved.tar"), code=1).stderr
+    assert "is what old versions of docker save write" in said and "skopeo copy docker-archive:FILE" in said
+    assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
 
 
 def pushed_layers(registry, name, tag):

@@ -141,7 +141,8 @@ TEST(Authfile, HasCredentialsOfARegistry) {
     EXPECT_THAT(of("bad").error().details, ElementsAre("auths.bad.auth: is not USER:PASSWORD in Base64"));
     EXPECT_EQ(credential_in("[1]", "f", "x", "h").error().text(), "f is not an authfile");
     // "user:secret" and two bytes of zero; "us", a zero, "er:secret"
-    EXPECT_EQ((*credential_in(R"({"auths":{"h":{"auth":"dXNlcjpzZWNyZXQAAA=="}}})", "f", "h", "h"))->password, "secret");
+    EXPECT_EQ((*credential_in(R"({"auths":{"h":{"auth":"dXNlcjpzZWNyZXQAAA=="}}})", "f", "h", "h"))->password,
+              "secret");
     EXPECT_THAT(credential_in(R"({"auths":{"h":{"auth":"dXMAZXI6c2VjcmV0"}}})", "f", "h", "h").error().details,
                 ElementsAre("auths.h.auth: has a control character"));
 }

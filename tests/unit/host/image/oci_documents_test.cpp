@@ -133,7 +133,8 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     EXPECT_EQ(choose_tag(layout, "", "x").error().text(), "x has several images; name one of its tags: 1.0, 2.0");
     EXPECT_EQ(choose_tag(index_of(descriptor(manifest_type, 'a')), "", "x")->digest, digest_of('a'));
     auto const latest = [&](char a, char b) {
-        return index_of(descriptor(manifest_type, a, tag("latest")) + "," + descriptor(manifest_type, b, tag("latest")));
+        return index_of(descriptor(manifest_type, a, tag("latest")) + "," +
+                        descriptor(manifest_type, b, tag("latest")));
     };
     EXPECT_EQ(choose_tag(latest('a', 'b'), "latest", "x").error().text(),
               "x: several images have this tag; @ and one of these instead of the tag names one: " + digest_of('a') +
