@@ -467,7 +467,7 @@ Result<int> run(StageOptions const& options, StageSurroundings const& around) {
         int const code = report(round, options, around, signals);
         if (round.was_stopped && !stays) return 128 + signals.arrived();
         if (!stays || (is_first && code != 0)) return code;
-        if (is_first && around.staged) around.staged();
+        if (is_first && !round.was_stopped && around.staged) around.staged();
         if (!wait_for_change(watch.get(), signals, around)) break;
     }
     if (around.log)

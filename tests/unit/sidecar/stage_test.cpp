@@ -74,5 +74,24 @@ TEST_F(Staging, AFileThatIsEmptiedMeanwhileIsNotStaged) {
     EXPECT_EQ(std::distance(fs::directory_iterator(root / "out"), {}), 1) << "nothing else is left there";
 }
 
+TEST_F(Staging, AFirstRoundThatWasStoppedHasStagedNothing) {
+    put("file", "text");
+    options.mode = StageMode::sidecar;
+    options.files = {"file"};
+    options.main_container_version = "7.1.61";
+    options.version_file = root / "in/version";
+    put("version", "7.3.63\n");
+    bool is_staged = false;
+    around.staged = [&is_staged] { is_staged = true; };
+    sigset_t stop;
+    sigemptyset(&stop);
+    sigaddset(&stop, SIGTERM);
+    (void)::sigprocmask(SIG_BLOCK, &stop, nullptr);
+    (void)::raise(SIGTERM);  // taken by stage()
+    EXPECT_EQ(stage(options, around), 0);
+    EXPECT_FALSE(is_staged);
+    EXPECT_THAT(log, ElementsAre("info stop-requested: stopped by signal 15"));
+}
+
 }  // namespace
 }  // namespace triton::sidecar
