@@ -87,17 +87,17 @@ void append_json_string(std::string& out, std::string_view text) {
 std::string printable(std::string_view text) {
     static constexpr std::string_view digits = "0123456789abcdef";
     std::string out;
-    for (std::size_t at = 0; at < text.size(); ++at) {
-        auto byte = static_cast<unsigned char>(text[at]);
-        // U+0080 to U+009F are control characters, too: U+009B begins an escape sequence.
-        auto const next = at + 1 < text.size() ? static_cast<unsigned char>(text[at + 1]) : 0;
-        bool const is_c1 = byte == 0xc2 && next >= 0x80 && next <= 0x9f;
-        if (byte >= 0x20 && byte != 0x7f && !is_c1) {
-            out += text[at];
-            continue;
+    for (std::size_t at = 0; at < text.size();) {
+        std::size_t const length = sequence_length(text.substr(at));
+        std::string_view const character = text.substr(at, std::max<std::size_t>(length, 1));
+        auto const byte = static_cast<unsigned char>(character.back());  // of a control character: its code
+        bool const is_control = character.size() == 1 ? byte < 0x20 || byte >= 0x7f : is_c1(character);
+        if (is_control) {
+            out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        } else {
+            out += character;
         }
-        if (is_c1) byte = static_cast<unsigned char>(text[++at]);
-        out += {'\\', 'x', digits[byte >> 4], digits[byte & 15]};
+        at += character.size();
     }
     return out;
 }

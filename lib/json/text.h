@@ -15,8 +15,8 @@ bool is_c1(std::string_view character);
 /// terminals.
 void append_json_string(std::string& out, std::string_view text);
 
-/// `text` with its control characters as \x1b, those of is_c1() too: what a process or a file says must not steer a
-/// terminal.
+/// `text` with its control characters as \x1b, those of is_c1() too, and each byte that is not part of valid UTF-8 as
+/// \xff: what a process or a file says must not steer a terminal, whatever encoding that has.
 std::string printable(std::string_view text);
 
 /// `text` as a JSON string for a message: what is longer than `limit` bytes ends in "...".
