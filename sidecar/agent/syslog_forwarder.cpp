@@ -146,11 +146,12 @@ private:
         is_drained_ = false;
         for (int i = 0; i < most_messages_in_a_turn; ++i) {
             ssize_t const size = ::recv(messages_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-            if (size < 0 && errno == EINTR) continue;
+            int const err = errno;
+            if (size < 0 && err == EINTR) continue;
             if (size < 0) {
                 is_drained_ = true;
                 tell();
-                return errno == EAGAIN;
+                return err == EAGAIN;
             }
             if (size == 0) return false;
             take({buffer.data(), static_cast<std::size_t>(size)});
