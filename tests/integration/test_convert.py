@@ -779,6 +779,36 @@ def test_a_file_that_is_there_stays(area):
     check((area / "out").read_text())
 
 
+def test_what_is_not_a_file_is_written_to_and_links_are_followed(area):
+    (area / "c.service").write_text("[Service]\nExecStart=/a\nPrivateTmp=yes\n")
+    os.mkfifo(area / "pipe")
+    reader = os.open(area / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    done = convert("--report", area / "pipe", area / "c.service")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert b"PrivateTmp" in os.read(reader, 65536) and (area / "pipe").is_fifo()
+    (area / "there").write_text("old")
+    (area / "link").symlink_to("there")
+    (area / "nowhere").symlink_to("made")
+    assert convert("--force", "-o", area / "link", "--report", area / "nowhere", area / "c.service").returncode == 3
+    assert (area / "link").is_symlink() and (area / "nowhere").is_symlink()
+    check((area / "there").read_text())
+    assert "PrivateTmp" in (area / "made").read_text()
+    done = convert("-o", area / "pipe", area / "c.service")
+    assert done.returncode == 1 and "pipe: exists; --force overwrites it" in done.stderr
+    os.close(reader)
+
+
+def test_a_report_may_go_where_the_configuration_goes(area):
+    (area / "c.service").write_text("[Service]\nExecStart=/a\nPrivateTmp=yes\n")
+    done = convert("--report", "/dev/stdout", area / "c.service")
+    with open(area / "out", "w", encoding="utf-8") as file:
+        code = subprocess.run(["/usr/bin/python3", CONVERT, "--report", "/dev/stdout", area / "c.service"], stdout=file,
+                              timeout=TIMEOUT, check=False).returncode
+    assert code == done.returncode == 3
+    assert (area / "out").read_text() == done.stdout
+    assert "PrivateTmp" in done.stdout and '"programs"' in done.stdout
+
+
 def test_the_page_has_the_options_of_the_help():
     page = (SOURCE / "docs/triton-launch-convert.1.scd").read_text()
     found = set(re.findall(r"--[a-z]+", convert("--help").stdout))
