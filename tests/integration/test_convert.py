@@ -300,6 +300,9 @@ BAD = [
     ("s.conf", "[program:x]\ncommand=a\nenvironment=A='b\n", ":3: environment: \"A='b\": no closing quotation"),
     ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
+    ("s.conf", "[supervisord]\nenvironment=A=" + "x" * 140000 + "\n[program:x]\ncommand=a\n", ":3: environment.A: is longer than 131071 bytes"),
+    ("s.conf", "[supervisord]\nenvironment=A=" + "x" * 100000 + "\n" + "".join(f"[program:{n}]\ncommand=a\n" for n in range(11)),
+     ":23: the result becomes longer than 1048576 bytes"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
     ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
     ("a.socket", "[Socket]\nListenStream=80\n", ": is a socket unit: only services are converted"),
@@ -352,6 +355,22 @@ def test_a_bad_directory_is_told_exactly(area, files, message):
     assert (done.returncode, done.stdout) == (1, "")
     assert json.loads(done.stderr) == {"error": f"{area}/services{message}"}
     assert os.listdir(area) == ["services"]
+
+
+@pytest.mark.parametrize("lines", ["environment=A=%(ENV_BAD)s\n[program:x]\ncommand=a\n", "[program:x]\ncommand=a\nenvironment='%(ENV_BAD)s'=b\n"])
+def test_a_variable_that_is_not_utf_8_is_refused(area, lines):
+    (area / "s.conf").write_text("[supervisord]\n" + lines)
+    done = subprocess.run(["/usr/bin/python3", CONVERT, area / "s.conf"], capture_output=True, timeout=TIMEOUT, check=False,
+                          env={"PATH": os.environ["PATH"], "BAD": b"\xff"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.endswith(b"is not UTF-8\n") and b"Traceback" not in done.stderr
+
+
+def test_a_program_with_a_percent_sign_may_have_several_processes(area):
+    (area / "s.conf").write_text("[program:a%(b)c]\ncommand=a %(process_num)d\nnumprocs=2\n")
+    done = convert(area / "s.conf")
+    assert done.returncode == 3, done.stderr
+    assert list(json.loads(done.stdout)["programs"]) == ["a-b-c_00", "a-b-c_01"]
 
 
 def test_a_directory_of_a_name_that_is_not_utf_8_is_refused(area):

@@ -201,6 +201,8 @@ def main(arguments):
         return fail(wanted, str(failure))
     except (MemoryError, RecursionError):
         return fail(wanted, f"{wanted.inputs[0]}: is too large")
+    except UnicodeError:
+        return fail(wanted, f"{wanted.inputs[0]}: something in it, or in the environment, is not UTF-8")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
