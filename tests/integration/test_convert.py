@@ -529,6 +529,7 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Type=notify\nTimeoutStopSec=7\nTimeoutSec=5\n", {"startTimeout": "5s", "stopTimeout": "5s"}),
     ("Type=notify\n", {"startTimeout": "90s"}),
     ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
+    ("TasksMax=10000000\nCPUWeight=10000\n", {"cgroup": {"pidsMax": 4194304, "cpuWeight": 10000}}),
     ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
     ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
     ("ExecStop=/bin/kill -QUIT $MAINPID\n", {"stopSignal": "QUIT", "preStop": None}),
@@ -626,6 +627,11 @@ def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findi
     assert {key: program.get(key) for key in expected} == expected
 
 
+def test_a_program_that_gets_another_name_keeps_its_priority(area):
+    (area / "s.conf").write_text("[program:web]\ncommand=a\npriority=2\n[program:triton-db]\ncommand=b\npriority=1\n")
+    assert json.loads(convert(area / "s.conf").stdout)["programs"]["web"]["after"] == ["x-triton-db"]
+
+
 def test_a_user_of_supervisord_by_number_has_its_groups(area):
     member = next(((name, user.pw_uid) for group in grp.getgrall() for name in group.gr_mem for user in pwd.getpwall() if user.pw_name == name), None)
     if member is None:
@@ -677,7 +683,7 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
     (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
     (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, []), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, []),
     (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, []), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
-    (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+    (["pids_limit: 5000000"], {"cgroup": {"pidsMax": 4194304}}, []), (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
 ])
 def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
     program = compose_of(area, lines, findings=findings)

@@ -23,6 +23,7 @@ MAX_EXPANDED = 1 << 20
 MAX_RESULT = 1 << 20  # of a configuration; check refuses a longer one
 MAX_ARGUMENT = 131071  # MAX_ARG_STRLEN of Linux
 MAX_COMMAND = 256 << 10
+MAX_PIDS = 4194304  # PID_MAX_LIMIT of Linux: a higher limit of processes is the same
 MAX_STEPS = 1000000  # along the relations of programs
 YEAR = 365 * 24 * 3600
 

@@ -545,8 +545,7 @@ def order(conversion, levels):
     """Programs of a priority start after those of the next lower one, and stop before them."""
     before = []
     for _, names in sorted(levels.items()):
-        made = [program for program in (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] for name in names)
-                if program in conversion.programs]
+        made = [program for program in map(program_name, names) if program in conversion.programs]
         for name in made:
             if before:
                 conversion.programs[name]["after"] = before
