@@ -124,11 +124,11 @@ Task<HttpResponse> Service::answer(HttpRequest const& request) {
         case Endpoint::check_hash: co_return co_await check_hash(request);
         case Endpoint::is_present: co_return is_present(request.match.path);
         case Endpoint::hashes: co_return co_await hashes(request);
-        case Endpoint::copy_files: co_return co_await copy("files");
-        case Endpoint::copy_binaries: co_return co_await copy("binaries");
-        case Endpoint::copy_libraries: co_return co_await copy("libraries");
-        case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf");
-        case Endpoint::stage: co_return co_await stage_in_detail(request.body);
+        case Endpoint::copy_files: co_return co_await copy("files", request);
+        case Endpoint::copy_binaries: co_return co_await copy("binaries", request);
+        case Endpoint::copy_libraries: co_return co_await copy("libraries", request);
+        case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf", request);
+        case Endpoint::stage: co_return co_await stage_in_detail(request);
         case Endpoint::refresh_certs: co_return refresh_certificates();
         case Endpoint::restart: co_return restart(request);
         case Endpoint::ui:
@@ -237,20 +237,24 @@ Task<HttpResponse> Service::status() {
 
 /// Has the launcher stage files. The agent may not write where it looks, and what it has read must not direct a writer:
 /// so the launcher gets one word of five and copies what its own command line says. Files that were copied are not
-/// copied again, so the call may be repeated.
-Task<Result<StagingReply>> Service::stage(std::string_view what) {
+/// copied again, so the call may be repeated. A copy may take minutes, so nothing else waits behind it.
+Task<Result<StagingReply>> Service::stage(std::string_view what, HttpRequest const& request) {
     if (!around_.control.has_launcher()) co_return fail(ErrorKind::unsupported, "copy", "there is no launcher");
     if (staging_ >= most_staging) co_return fail(ErrorKind::unavailable, "copy", "too many do already");
     CountGuard const guard(staging_);
     std::string parameters = json::Writer{}.open('{').member("what", what).close('}').text();
-    auto const replies = co_await ask("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
+    std::string const method = "org.tritonlaunch.Launcher.Stage";
+    auto replies = co_await around_.control.call_alone(method, parameters, staging_limit, *request.caller);
+    // One that becomes another version ends its connections: see ask().
+    if (!replies && replies.error().kind == ErrorKind::unavailable)
+        replies = co_await around_.control.call_alone(method, parameters, staging_limit, *request.caller);
     if (!replies) co_return std::unexpected(replies.error());
     co_return staging_reply(*replies);
 }
 
 /// Answers in the words of the shipped program.
-Task<HttpResponse> Service::copy(std::string_view what) {
-    auto const copied = co_await stage(what);
+Task<HttpResponse> Service::copy(std::string_view what, HttpRequest const& request) {
+    auto const copied = co_await stage(what, request);
     if (!copied) co_return failed(copied.error());
     if (copied->errors.empty()) co_return net::text_response(200, "OK");
     std::string errors;
@@ -259,10 +263,10 @@ Task<HttpResponse> Service::copy(std::string_view what) {
     co_return make_reply(500, text_type, std::move(errors));
 }
 
-Task<HttpResponse> Service::stage_in_detail(std::string_view body) {
-    auto const what = parse_stage_request(body);
+Task<HttpResponse> Service::stage_in_detail(HttpRequest const& request) {
+    auto const what = parse_stage_request(request.body);
     if (!what) co_return refused(what.error());
-    auto const copied = co_await stage(*what);
+    auto const copied = co_await stage(*what, request);
     if (!copied) co_return failed(copied.error());
     co_return make_reply(copied->errors.empty() ? 200U : 500U, json_type, staging_json(*copied));
 }

@@ -89,9 +89,9 @@ private:
     net::Task<HttpResponse> status();
     net::Task<HttpResponse> check_hash(HttpRequest const& request);
     net::Task<HttpResponse> hashes(HttpRequest const& request);
-    net::Task<Result<StagingReply>> stage(std::string_view what);
-    net::Task<HttpResponse> copy(std::string_view what);
-    net::Task<HttpResponse> stage_in_detail(std::string_view body);
+    net::Task<Result<StagingReply>> stage(std::string_view what, HttpRequest const& request);
+    net::Task<HttpResponse> copy(std::string_view what, HttpRequest const& request);
+    net::Task<HttpResponse> stage_in_detail(HttpRequest const& request);
     HttpResponse is_present(std::string const& path) const;
     HttpResponse refresh_certificates();
     HttpResponse restart(HttpRequest const& request) const;
