@@ -268,9 +268,9 @@ private:
         text += " where the sandbox of a running agent cannot read: ";
         text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; what it has read stays";
         log_.write(log::LogLevel::error, event, text);
-        if (keeps_sockets_ && !is_stopping_) {
+        if (keeps_sockets_ && !std::exchange(is_stopping_, true)) {
             exit_code_ = exit_to_be_started_again;
-            begin_stop();
+            stop_for_successor();
         }
         return fail(std::move(text));
     }
@@ -368,6 +368,11 @@ private:
     /// Somebody with the right to do so has asked for a restart.
     void restart() {
         log_.write(log::LogLevel::info, "restart-requested", "ending, to be started again");
+        stop_for_successor();
+    }
+
+    /// The reporter says nothing at this end: the pod is as ready as it was.
+    void stop_for_successor() {
         if (!syslog_) return stop(grace_of_restart);
         syslog_->finish([this] { stop(grace_of_restart); });
     }
