@@ -493,6 +493,16 @@ def test_intermediate_certificates_of_the_peer(pki, start, area):
         assert agent.get("/is_present/a", context=pki.client((chain, leaf_key)))[0] == expected, rules
     # Without the intermediate there is no way to the root.
     assert start().get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 401
+    # It may be the authority itself. The root comes last where it is there, too.
+    other = pki.issue("not-by-middle", "/CN=leaf")
+    agent = start("--tls-ca-file", certificate, rules="R.CN=Middle")
+    assert agent.get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 200
+    assert agent.get("/is_present/a", context=pki.client(other))[0] == 401
+    both = area / "both.pem"
+    both.write_bytes(certificate.read_bytes() + pki.certificate.read_bytes())
+    agent = start("--tls-ca-file", both, rules="R.CN=Test Root")
+    assert agent.get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 200
+    assert agent.get("/is_present/a", context=pki.client(other))[0] == 200
 
 
 def test_half_closed_tls(pki, start):
