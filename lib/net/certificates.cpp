@@ -18,6 +18,9 @@ namespace triton::net {
 namespace {
 
 constexpr std::size_t most_bytes = 1 << 20;
+// Of a chain that a peer sends: each certificate of it costs a check of a signature, in the thread that serves all.
+constexpr int most_intermediates = 8;
+constexpr long most_chain_bytes = 32 << 10;
 
 struct Free {
     void operator()(BIO* bio) const { ::BIO_free(bio); }
@@ -107,6 +110,8 @@ Result<> use_authority(SSL_CTX* context, std::string const& text, std::string co
             return openssl_failure(path);
     }
     ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, &ChainFaults::collect);
+    ::SSL_CTX_set_verify_depth(context, most_intermediates);
+    ::SSL_CTX_set_max_cert_list(context, most_chain_bytes);
     return {};
 }
 
