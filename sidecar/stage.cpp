@@ -31,6 +31,14 @@
 
 namespace triton::sidecar {
 
+Result<std::string> read_version(std::string const& path) {
+    std::string const text = TRY(read_file(path, 4096));
+    constexpr std::string_view blanks = " \t\r\n";
+    std::size_t const begin = text.find_first_not_of(blanks);
+    if (begin == text.npos) return fail("the version file " + path + " is empty");
+    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
 namespace {
 
 // Writers often make several changes in a row; a ConfigMap's swap is two.
@@ -94,14 +102,6 @@ std::string join(std::string_view directory, std::string_view name) {
 std::string_view parent_of(std::string_view path) {
     std::size_t const slash = path.rfind('/');
     return slash == path.npos ? std::string_view(".") : path.substr(0, slash);
-}
-
-Result<std::string> read_version(std::string const& path) {
-    std::string const text = TRY(read_file(path, 4096));
-    constexpr std::string_view blanks = " \t\r\n";
-    std::size_t const begin = text.find_first_not_of(blanks);
-    if (begin == text.npos) return fail("the version file " + path + " is empty");
-    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
 /// Why nothing can be made in a directory, even one that does not exist yet. This tells what shows without trying: a

@@ -12,6 +12,8 @@
 #include "config/socket_address.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "sidecar/plan.h"
+#include "sidecar/stage.h"
 
 namespace triton::program {
 
@@ -224,6 +226,11 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
     add(own, "main-container-version", stage.main_container_version);
     add(own, "main-container-conf-dir", stage.main_container_conf_directory);
     add(own, "binary-dir", stage.binary_directory);
+    bool const is_init = stage.mode == sidecar::StageMode::init;
+    std::string binaries = stage.binary_output_directory;
+    if (binaries.empty() && is_init && !stage.binaries.empty())
+        binaries = sidecar::plan(stage, sidecar::read_version(stage.version_file)).binary_directory;
+    add(own, "binary-output-dir", binaries);
     add(own, "additional-env-file", stage.environment_file);
     for (std::string const& name : stage.substitute_variables)
         add(own, "substitute-variable", name);
@@ -231,7 +238,6 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
         add(own, "public-ip-family", *stage.public_ip_family == config::IpFamily::v4 ? "4" : "6");
     add_own_options(agent, options);
 
-    bool const is_init = stage.mode == sidecar::StageMode::init;
     json::Writer json;
     json.open('{').key("programs").open('{').key("stage").open('{');
     json.key("command").open('[').value(own_path()).value(std::string_view("stage"));

@@ -62,6 +62,8 @@ public:
     Service(Service const&) = delete;
     Service& operator=(Service const&) = delete;
 
+    void set_substitutions(std::string json) { settings_.substitutions_json = std::move(json); }
+
     /// Open to everybody.
     net::Task<HttpResponse> answer(HttpRequest const& request);
 
