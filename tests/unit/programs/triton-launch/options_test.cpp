@@ -248,6 +248,13 @@ TEST(CommandLine, TlsNeedsAListener) {
     EXPECT_EQ(answer({}), "") << "several containers may share it";
 }
 
+TEST(CommandLine, ArgumentsOfAStagingWithAListenerAreUtf8) {
+    EXPECT_EQ(refusal({"--mode", "init", "--listen", ":1", "--copy-file", "a\xff"}),
+              "\"a\xef\xbf\xbd\" is not UTF-8, as with --listen every argument must be");
+    EXPECT_TRUE(parse({"--mode", "init", "--listen", ":1", "--copy-file", "\xc3\xa4"}));
+    EXPECT_TRUE(parse({"--mode", "init", "--copy-file", "a\xff"}));
+}
+
 TEST(CommandLine, SizesOfTheLog) {
     auto const size = [](char const* text) {
         auto const command = parse({"--main-container-version", "1", "--log-max-size", text});
