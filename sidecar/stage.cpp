@@ -31,6 +31,14 @@
 
 namespace triton::sidecar {
 
+Result<std::string> read_version(std::string const& path) {
+    std::string const text = TRY(read_file(path, 4096));
+    constexpr std::string_view blanks = " \t\r\n";
+    std::size_t const begin = text.find_first_not_of(blanks);
+    if (begin == text.npos) return fail("the version file " + path + " is empty");
+    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
+}
+
 namespace {
 
 // Writers often make several changes in a row; a ConfigMap's swap is two.
@@ -41,6 +49,7 @@ constexpr std::size_t most_waiting = 2048;  // for their names; each is open mea
 constexpr std::uint64_t most_waiting_bytes = 16 << 20;
 constexpr rlim_t own_descriptors = 64;
 constexpr std::size_t many_files = 16;  // from here on waiting for data of others is worth it
+constexpr std::string_view emptiness = " is empty (--require-not-empty)";
 constexpr Duration progress_interval = milliseconds(100);
 
 /// The signals that end the program, and SIGHUP, as a descriptor.
@@ -93,14 +102,6 @@ std::string join(std::string_view directory, std::string_view name) {
 std::string_view parent_of(std::string_view path) {
     std::size_t const slash = path.rfind('/');
     return slash == path.npos ? std::string_view(".") : path.substr(0, slash);
-}
-
-Result<std::string> read_version(std::string const& path) {
-    std::string const text = TRY(read_file(path, 4096));
-    constexpr std::string_view blanks = " \t\r\n";
-    std::size_t const begin = text.find_first_not_of(blanks);
-    if (begin == text.npos) return fail("the version file " + path + " is empty");
-    return text.substr(begin, text.find_last_not_of(blanks) + 1 - begin);
 }
 
 /// Why nothing can be made in a directory, even one that does not exist yet. This tells what shows without trying: a
@@ -222,7 +223,7 @@ private:
 
     Result<Job> prepare_one(PlannedCopy const& copy) {
         struct stat const status = TRY(files::look_at_source(copy.source));
-        if (copy.must_not_be_empty && status.st_size == 0) return fail(copy.source + " is empty (--require-not-empty)");
+        if (copy.must_not_be_empty && status.st_size == 0) return fail(copy.source + std::string(emptiness));
         Job job{&copy, std::nullopt, status.st_mode};
         if (copy.kind != CopyKind::verbatim) job.content = TRY(substituted(copy));
         return job;
@@ -246,6 +247,7 @@ private:
         auto const source = TRY(files::open_source(copy.source));
         auto const text = read_open_file(source.file.get(), source.path, json::Limits{}.document_bytes);
         if (!text) return std::unexpected(text.error());
+        if (copy.must_not_be_empty && text->empty()) return fail(copy.source + std::string(emptiness));
         auto result =
             copy.kind == CopyKind::substituted
                 ? substitute_template(*text, variables_)
@@ -319,6 +321,9 @@ private:
             round_.was_stopped = true;
             return {};
         }
+        // It was not empty when it was looked at, but somebody may have emptied it since.
+        if (job.copy->must_not_be_empty && !job.content && prepared.staged.bytes == 0)
+            return fail(job.copy->source + std::string(emptiness));
         if (prepared.pending) waiting_bytes_ += prepared.staged.bytes;
         waiting_.push_back({target.shown, std::move(prepared)});
         return {};
@@ -462,7 +467,7 @@ Result<int> run(StageOptions const& options, StageSurroundings const& around) {
         int const code = report(round, options, around, signals);
         if (round.was_stopped && !stays) return 128 + signals.arrived();
         if (!stays || (is_first && code != 0)) return code;
-        if (is_first && around.staged) around.staged();
+        if (is_first && !round.was_stopped && around.staged) around.staged();
         if (!wait_for_change(watch.get(), signals, around)) break;
     }
     if (around.log)

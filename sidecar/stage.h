@@ -43,6 +43,9 @@ struct StageSurroundings {
     std::function<Result<std::unique_ptr<ChangeWatch>>()> make_watch;
 };
 
+/// The version that a file holds, without blanks around it. Errors: it cannot be read, or is empty.
+Result<std::string> read_version(std::string const& path);
+
 /// Runs mode init or sidecar to its end.
 ///
 /// Everything is checked before anything is copied, and all errors are reported at once. Then the files are copied

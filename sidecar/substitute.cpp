@@ -12,6 +12,9 @@ namespace triton::sidecar {
 namespace {
 
 constexpr std::string_view argument_prefix = "arguments[0]";
+/// Of what a text becomes. Its writer controls how often a value is repeated; the result is kept in memory.
+constexpr std::size_t most_bytes = 16 << 20;
+constexpr std::string_view too_long = "what comes of it is longer than 16 MiB";
 
 /// Describes places of a text. They must be in ascending order: there may be many, and each count goes on from the last
 /// one.
@@ -67,6 +70,10 @@ public:
 
     std::expected<std::string, json::Problems> substitute() && {
         while (at_ < text_.size()) {
+            if (out_.size() > most_bytes) {
+                add_problem(std::string(too_long));
+                break;
+            }
             std::size_t const next = text_.find("${", at_);
             std::size_t const end = std::min(next, text_.size());
             out_ += text_.substr(at_, end - at_);
@@ -211,6 +218,10 @@ std::expected<std::string, json::Problems> substitute_monitor_conf(std::string_v
     Position position(text);
     std::string out;
     for (std::size_t at = 0; at < text.size();) {
+        if (out.size() > most_bytes) {
+            problems.add(position.text(at), std::string(too_long));
+            break;
+        }
         MonitorVariable const* meant = nullptr;
         for (MonitorVariable const& variable : variables) {
             bool const fits = text[at] == '$' && text.substr(at + 1).starts_with(variable.name);

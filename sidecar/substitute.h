@@ -18,6 +18,7 @@ namespace triton::sidecar {
 /// Argument, between the outer braces as JSON (a ProcessNumber is that of process 1). `$${` is a plain `${`. Every
 /// other dollar stays as it is: templates are often of languages that have their own.
 /// Errors: all of them, with where = "line 3, column 7": an unset or empty variable, a bad Argument, a missing brace.
+/// Also a result of more than 16 MiB.
 std::expected<std::string, json::Problems> substitute_template(std::string_view text,
                                                                config::Variables const& variables);
 

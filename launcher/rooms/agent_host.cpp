@@ -88,7 +88,8 @@ AgentHost::AgentHost(LaunchOptions const& options, SourceOptions const& source, 
                    [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
                        if (channels_.lines()) channels_.lines()->end(output_of(key));
                        listener_.probe_ended(key, verdict);
-                   }},
+                   },
+               .late = [this] { tell_of_late_agent(); }},
               static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       probe_timer_(loop, [this] {
           probes_.time_passed(steady_clock::now());
@@ -190,7 +191,15 @@ void AgentHost::probes_wanted(bool is_wanted) {
     arm();
 }
 
+/// Says it once until the agent answers again.
+void AgentHost::tell_of_late_agent() {
+    if (std::exchange(is_agent_late_, true)) return;
+    log_.write(log::LogLevel::warning, "agent-late",
+               "the agent has not answered in time; it is asked again, and no process counts as unhealthy for that");
+}
+
 void AgentHost::probe_result(std::uint64_t id, bool ok, std::string_view detail) {
+    is_agent_late_ = false;
     probes_.result(id, ok, detail);
     arm();
 }

@@ -92,6 +92,7 @@ private:
     };
     Result<pid_t> start_staging(StagingKind what, Staging& staging);
     void watch_lines(std::uint64_t id, NetworkProbes::Probe const& probe) const;
+    void tell_of_late_agent();
     void arm() { probe_timer_.arm(probes_.next_deadline()); }
 
     LaunchOptions const& options_;
@@ -111,6 +112,7 @@ private:
     PodState pod_;
     std::optional<ReporterStatus> reporter_;
     NetworkProbes probes_;
+    bool is_agent_late_ = false;  // and this has been logged
     EventLoop::Timer probe_timer_;
     std::vector<Staging> stagings_;
 };

@@ -61,13 +61,14 @@ std::optional<TimePoint> NetworkProbes::next_deadline() const {
 }
 
 void NetworkProbes::time_passed(TimePoint now) {
-    for (;;) {
-        auto const late =
-            std::ranges::find_if(waiting_, [now](Waiting const& one) { return one.deadline && *one.deadline <= now; });
-        if (late == waiting_.end()) return;
-        calls_.cancel(late->id);
-        answer(late, {End::bad, "the agent has not answered in time"});
+    bool is_late = false;
+    for (Waiting& waiting : waiting_) {
+        if (!waiting.deadline || *waiting.deadline > now) continue;
+        calls_.cancel(waiting.id);
+        send(waiting, now);
+        is_late = true;
     }
+    if (is_late) calls_.late();
 }
 
 std::vector<NetworkProbes::Probe> NetworkProbes::waiting() const {

@@ -15,7 +15,8 @@ namespace triton::launcher {
 /// which probes wait for a verdict, and until when. One of kind log has no time limit of its own.
 ///
 /// Every run() is answered by exactly one call of `done`. Without an agent there is no verdict: a probe waits for one
-/// then, and its time begins when it is sent. So an agent that dies makes no healthy process a sick one.
+/// then, and its time begins when it is sent. An agent that does not answer in time is asked again. So an agent that
+/// dies, or hangs, makes no healthy process a sick one.
 class NetworkProbes {
 public:
     using Key = std::uint64_t;  ///< the caller's: whose probe, and which
@@ -40,6 +41,7 @@ public:
         std::function<void(std::uint64_t id, Probe const& probe)> send;
         std::function<void(std::uint64_t id)> cancel;
         std::function<void(Key key, Verdict const& verdict)> done;
+        std::function<void()> late;  ///< the agent has not answered in time
     };
     /// `last_id`: the highest id that an agent may still report; a previous version has had agents, too.
     explicit NetworkProbes(Calls calls, std::uint64_t last_id = 0) : calls_(std::move(calls)), last_id_(last_id) {}

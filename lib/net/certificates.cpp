@@ -1,5 +1,6 @@
 #include "lib/net/certificates.h"
 
+#include <algorithm>
 #include <ctime>
 #include <string_view>
 
@@ -17,6 +18,9 @@ namespace triton::net {
 namespace {
 
 constexpr std::size_t most_bytes = 1 << 20;
+// Of a chain that a peer sends: each certificate of it costs a check of a signature, in the thread that serves all.
+constexpr int most_intermediates = 8;
+constexpr long most_chain_bytes = 32 << 10;
 
 struct Free {
     void operator()(BIO* bio) const { ::BIO_free(bio); }
@@ -88,14 +92,26 @@ Result<> use_key(SSL_CTX* context, std::string const& text, CertificateFiles con
     return {};
 }
 
+/// Lets chains end at a certificate whose issuer is not among them, as at an intermediate authority. Where it is,
+/// chains still end at the root, which rules may name: so X509_V_FLAG_PARTIAL_CHAIN is not for us.
+void trust_as_root(std::vector<Owned<X509>> const& all, X509* one) {
+    bool const has_issuer = std::ranges::any_of(
+        all, [one](auto const& other) { return ::X509_check_issued(other.get(), one) == X509_V_OK; });
+    if (!has_issuer) (void)::X509_add1_trust_object(one, ::OBJ_nid2obj(NID_client_auth));  // out of memory: as before
+}
+
 /// Adds the authority, and announces it to peers so that they can choose among their certificates.
 Result<> use_authority(SSL_CTX* context, std::string const& text, std::string const& path) {
     X509_STORE* const store = ::SSL_CTX_get_cert_store(context);
-    for (auto const& one : TRY(certificates_of(text, path))) {
+    auto const all = TRY(certificates_of(text, path));
+    for (auto const& one : all) {
+        trust_as_root(all, one.get());
         if (::X509_STORE_add_cert(store, one.get()) != 1 || ::SSL_CTX_add_client_CA(context, one.get()) != 1)
             return openssl_failure(path);
     }
     ::SSL_CTX_set_verify(context, SSL_VERIFY_PEER, &ChainFaults::collect);
+    ::SSL_CTX_set_verify_depth(context, most_intermediates);
+    ::SSL_CTX_set_max_cert_list(context, most_chain_bytes);
     return {};
 }
 
@@ -125,6 +141,8 @@ Result<Certificates::Context> client_context(std::string const& authorities) {
     }
     ::ERR_clear_error();
     if (count == 0) return fail("it has no certificate");
+    ::X509_STORE_set_flags(::SSL_CTX_get_cert_store(context.get()),
+                           X509_V_FLAG_PARTIAL_CHAIN);  // any of them is enough
     ::SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
     ::SSL_CTX_set_verify(context.get(), SSL_VERIFY_PEER, nullptr);
     return context;

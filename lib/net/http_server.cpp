@@ -40,6 +40,7 @@ constexpr Duration idle_pause = std::chrono::seconds(1);
 constexpr std::size_t cheap_turns = 16;  // most answers take less than 20 us
 constexpr std::size_t read_size = 2048;
 constexpr std::size_t first_read_size = 256;  // enough for a short request
+constexpr int most_empty_lines = 8;           // before a request
 constexpr std::string_view last_chunk = "0\r\n\r\n";
 
 /// Awaits without exceptions: the error goes where the caller sees it.
@@ -105,10 +106,12 @@ bool keeps_connection(http::fields const& head, unsigned version) {
     return !wants_close && (version >= 11 || wants_more);
 }
 
-/// Skips empty lines before a request, as RFC 9112, 2.2 demands.
-void skip_empty_lines(beast::flat_buffer& buffer) {
-    while (buffer.size() >= 2 && std::memcmp(buffer.data().data(), "\r\n", 2) == 0)
+/// Skips empty lines before a request, as RFC 9112, 2.2 demands. Returns how many.
+int skip_empty_lines(beast::flat_buffer& buffer) {
+    int count = 0;
+    for (; buffer.size() >= 2 && std::memcmp(buffer.data().data(), "\r\n", 2) == 0; ++count)
         buffer.consume(2);
+    return count;
 }
 
 /// The peer of a connection.
@@ -553,11 +556,12 @@ private:
 
     /// Reads until the first line is complete and can be parsed. Returns false when the peer has gone.
     Task<bool> read_line(Transport& stream, beast::flat_buffer& buffer, LineVerdict& verdict) {
-        for (;;) {
-            skip_empty_lines(buffer);
+        for (int empty_lines = 0;;) {
+            empty_lines += skip_empty_lines(buffer);
             auto const place = buffer.data();
             verdict =
                 check_request_line({static_cast<char*>(place.data()), place.size()}, settings_.limits.header_bytes);
+            if (empty_lines > most_empty_lines) verdict = LineVerdict::bad;
             // A lone CR may turn into an empty line.
             bool const is_empty_line = buffer.size() == 1 && *static_cast<char*>(place.data()) == '\r';
             if (verdict != LineVerdict::incomplete && !is_empty_line) co_return true;

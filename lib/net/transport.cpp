@@ -8,6 +8,7 @@
 #include <arpa/inet.h>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
@@ -26,6 +27,8 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t most_parts = 256;  // in one system call
+constexpr int most_reads_at_once = 16;   // of what a peer has sent already; some 16 kB are decrypted together
+constexpr int most_tls_messages = 64;    // of a peer: some ten of the handshake, then session tickets and new keys
 
 /// Awaits without exceptions: the error goes where the caller sees it.
 auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
@@ -209,7 +212,20 @@ Task<bool> Transport::wait_readable() {
 SSL* Transport::prepare_tls(SSL_CTX* context) {
     tls_.reset(::SSL_new(context));
     if (tls_ && ::SSL_set_fd(tls_.get(), socket_.native_handle()) != 1) tls_.reset();
+    if (tls_) {
+        ::SSL_set_msg_callback(tls_.get(), &Transport::count_message);
+        ::SSL_set_msg_callback_arg(tls_.get(), this);
+    }
     return tls_.get();
+}
+
+/// Ends a connection whose peer keeps sending messages of TLS itself, each of which costs us keys: OpenSSL works
+/// through all of them in one call. What comes after "the peer has ended" is thrown away unread.
+void Transport::count_message(int is_own, int /*version*/, int type, void const* /*text*/, std::size_t /*size*/,
+                              SSL* tls, void* by) {
+    if (is_own != 0 || type != SSL3_RT_HANDSHAKE) return;
+    if (++static_cast<Transport*>(by)->tls_messages_ > most_tls_messages)
+        ::SSL_set_shutdown(tls, SSL_RECEIVED_SHUTDOWN);
 }
 
 Task<Result<bool>> Transport::wait_for_tls(int result) {
@@ -262,7 +278,15 @@ Task<Result<std::size_t>> Transport::receive(std::span<char> buffer) {
     while (socket_.is_open()) {
         ::ERR_clear_error();
         int const result = ::SSL_read(tls_.get(), buffer.data(), tls_size(buffer.size()));
-        if (result > 0) co_return static_cast<std::size_t>(result);
+        if (result > 0) {
+            // OpenSSL has read it without a wait. One peer that sends faster than we read must not keep us.
+            if (++reads_at_once_ >= most_reads_at_once) {
+                reads_at_once_ = 0;
+                co_await asio::post(socket_.get_executor(), asio::use_awaitable);
+            }
+            co_return static_cast<std::size_t>(result);
+        }
+        reads_at_once_ = 0;
         auto const goes_on = co_await wait_for_tls(result);
         if (!goes_on) co_return std::unexpected(goes_on.error());
         if (!*goes_on) co_return 0;

@@ -68,10 +68,12 @@ public:
     /// Continues as the server's side of TLS; each step of it, which costs signatures and checks, waits for its turn.
     /// Errors: what OpenSSL says, or that the peer has gone.
     Task<Result<>> accept_tls(Turns& turns, std::string peer);
-    /// Called first, to attach data to it. nullptr: out of memory.
+    /// Called first, to attach data to it. nullptr: out of memory. A peer that sends more messages of TLS itself than a
+    /// connection needs, such as updates of its keys, ends it.
     SSL* prepare_tls(SSL_CTX* context);
 
-    /// Returns 0 when the peer has ended the connection in order.
+    /// Returns 0 when the peer has ended the connection in order. Others get their turn between two pieces of a peer
+    /// that sends without end.
     Task<Result<std::size_t>> receive(std::span<char> buffer);
     /// All of it.
     Task<Result<>> send(std::string_view text);
@@ -105,12 +107,16 @@ private:
     /// What OpenSSL needs before it can continue. Returns false when the peer has ended TLS in order.
     Task<Result<bool>> wait_for_tls(int result);
     [[nodiscard]] Error failure(boost::system::error_code why) const;
+    static void count_message(int is_own, int version, int type, void const* text, std::size_t size, SSL* tls,
+                              void* by);
 
     Socket socket_;
     boost::asio::steady_timer timer_;
     TimePoint deadline_ = TimePoint::max();
     std::shared_ptr<Transport*> self_;  // for the timer, which cannot be called back once it has expired
     std::unique_ptr<SSL, Free> tls_;
+    int tls_messages_ = 0;        // of the peer, which carry nothing for us
+    int reads_at_once_ = 0;       // since something else could run
     bool is_tls_broken_ = false;  // it must not be used any longer
     bool must_read_ = false;      // before send_some() can continue
     bool is_late_ = false;        // closed because its limit has passed

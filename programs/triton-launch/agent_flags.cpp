@@ -10,8 +10,11 @@
 #include <unistd.h>
 
 #include "config/socket_address.h"
+#include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "sidecar/plan.h"
+#include "sidecar/stage.h"
 
 namespace triton::program {
 
@@ -115,6 +118,14 @@ Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
     add(options.arguments, "ui-token-file", agent.ui_token_file);
     options.may_command = has_commanders(agent);
     return {};
+}
+
+/// Whether JSON holds a word as it is, which it does for UTF-8.
+bool survives_json(std::string_view word) {
+    json::ProblemList problems(1);
+    auto const read = json::read_json(json::Writer{}.value(word).text(), json::Limits{}, problems);
+    auto const* const text = read ? read->get<std::string>() : nullptr;
+    return text && *text == word;
 }
 
 /// Added last, so that they win.
@@ -224,6 +235,11 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
     add(own, "main-container-version", stage.main_container_version);
     add(own, "main-container-conf-dir", stage.main_container_conf_directory);
     add(own, "binary-dir", stage.binary_directory);
+    bool const is_init = stage.mode == sidecar::StageMode::init;
+    std::string binaries = stage.binary_output_directory;
+    if (binaries.empty() && is_init && !stage.binaries.empty())
+        binaries = sidecar::plan(stage, sidecar::read_version(stage.version_file)).binary_directory;
+    add(own, "binary-output-dir", binaries);
     add(own, "additional-env-file", stage.environment_file);
     for (std::string const& name : stage.substitute_variables)
         add(own, "substitute-variable", name);
@@ -231,12 +247,13 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
         add(own, "public-ip-family", *stage.public_ip_family == config::IpFamily::v4 ? "4" : "6");
     add_own_options(agent, options);
 
-    bool const is_init = stage.mode == sidecar::StageMode::init;
     json::Writer json;
     json.open('{').key("programs").open('{').key("stage").open('{');
     json.key("command").open('[').value(own_path()).value(std::string_view("stage"));
     launch.built_in.stage_once = {"stage-once"};
     for (char const* const word : arguments) {
+        if (!survives_json(word))
+            return fail(json::shown(word) + " is not UTF-8, as with --listen every argument must be");
         json.value(std::string_view(word));
         launch.built_in.stage_once.emplace_back(word);
     }

@@ -155,6 +155,23 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     return command;
 }
 
+/// Refuses TLS where nothing would be served by it: who asks for it must not believe that he has it. Environment
+/// variables are ignored instead, and so are the names that fdb-kubernetes-monitor has, which always serves.
+Result<> refuse_tls_flags(std::span<char const* const> arguments) {
+    Flags flags;
+    AgentFlags unused;
+    add_agent_flags(flags, unused);
+    std::string_view before;
+    for (std::string_view const argument : arguments) {
+        std::string_view const name = argument.substr(0, argument.find('='));
+        bool const is_of_tls = name == "--tls" || name.starts_with("--tls-");
+        if (is_of_tls && before != "--agent-option" && find_flag(flags, name))
+            return fail(std::string(name) + ": needs --listen");
+        before = argument;
+    }
+    return {};
+}
+
 Result<Command> parse_launch(std::span<char const* const> arguments) {
     Command command;
     LaunchOptions& launch = command.launch;
@@ -179,6 +196,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (words.wants_help) return print(general_help());
     if (words.wants_version) return print(version_line() + "\n");
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
+    if (agent.listen.empty() && agent.listen_address.empty()) TRY(refuse_tls_flags(arguments));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
         // To run commands one does not need to know what a version is. A later configuration may need one, and is then

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "lib/base/idle_memory.h"
+#include "lib/base/path_watcher.h"
 #include "lib/json/writer.h"
 #include "lib/net/file_watch.h"
 #include "lib/net/http_server.h"
@@ -71,8 +72,9 @@ std::vector<net::HttpRoute> probe_routes() {
 
 class Agent {
 public:
-    Agent(AgentOptions options, HandedOver handed)
+    Agent(AgentOptions options, HandedOver handed, char const* const* environment)
         : options_(std::move(options)),
+          environment_(environment),
           handed_(std::move(handed)),
           log_({.level = options_.log_level,
                 .format = log::LogFormat::json,
@@ -86,7 +88,7 @@ public:
           probe_router_(probe_routes()),
           grace_(io_) {}
 
-    Result<int> run(char const* const* environment) {
+    Result<int> run() {
         fit_to_descriptors(options_.server.limits);
         log_flusher_ = TRY(net::LogFlusher::create(io_, log_));
         TRY(open_output());
@@ -99,7 +101,8 @@ public:
         if (options_.has_ui && sockets.empty()) return fail("--ui needs --listen");
         std::string token;
         if (!options_.ui_token_file.empty()) token = TRY(read_token(options_.ui_token_file));
-        std::string substitutions = TRY(substitutions_json(options_.substitutions, environment));
+        binary_directory_ = main_binary_directory(options_.substitutions);
+        std::string substitutions = TRY(substitutions_now());
         SandboxReport sandbox;
         SandboxRules const rules = sandbox_rules();
         TRY(drop_rights(rules, sandbox));
@@ -219,6 +222,24 @@ private:
         }
         if (!options_.ui_token_file.empty())
             token_watch_ = watched({options_.ui_token_file}, "SIGHUP", [this] { reload_token(); });
+        if (std::string const& file = options_.substitutions.environment_file; !file.empty())
+            variables_watch_ = watched({file}, "SIGHUP", [this] { reload_substitutions(); });
+    }
+
+    /// What /substitutions says from now on. Reports lines that are left out.
+    Result<std::string> substitutions_now() {
+        Substitutions found = TRY(read_substitutions(options_.substitutions, binary_directory_, environment_));
+        for (std::string const& problem : found.problems)
+            log_.write(log::LogLevel::error, "substitutions-incomplete", problem);
+        return std::move(found.json);
+    }
+
+    void reload_substitutions() {
+        if (!service_) return;
+        auto fresh = substitutions_now();
+        if (fresh) return service_->set_substitutions(std::move(*fresh));
+        log_.write(log::LogLevel::error, "substitutions-rejected",
+                   "the new variables cannot be used, the old ones stay: " + fresh.error().text());
     }
 
     /// Returns null when inotify is used up on this machine; the agent serves all the same.
@@ -268,9 +289,9 @@ private:
         text += " where the sandbox of a running agent cannot read: ";
         text += keeps_sockets_ ? "ending, to be started again" : "start the agent again; what it has read stays";
         log_.write(log::LogLevel::error, event, text);
-        if (keeps_sockets_ && !is_stopping_) {
+        if (keeps_sockets_ && !std::exchange(is_stopping_, true)) {
             exit_code_ = exit_to_be_started_again;
-            begin_stop();
+            stop_for_successor();
         }
         return fail(std::move(text));
     }
@@ -282,6 +303,11 @@ private:
         if (!options_.ui_token_file.empty()) followed.push_back(options_.ui_token_file);
         if (handed_.syslog) followed.push_back(options_.syslog_authority);
         rules.read_only = net::readable_for(followed);
+        if (std::string const& file = options_.substitutions.environment_file; !file.empty()) {
+            auto const directories = PathWatcher::deciding_directories({file});
+            rules.read_only.insert(rules.read_only.end(), directories.begin(), directories.end());
+            rules.read_only.push_back(file);
+        }
         // The whole directory is readable, because a new token comes in a new directory inside it.
         if (options_.has_kubernetes) rules.read_only.push_back(options_.kubernetes.service_account_directory);
         rules.may_connect = has_broker_ || options_.has_kubernetes;
@@ -368,6 +394,11 @@ private:
     /// Somebody with the right to do so has asked for a restart.
     void restart() {
         log_.write(log::LogLevel::info, "restart-requested", "ending, to be started again");
+        stop_for_successor();
+    }
+
+    /// The reporter says nothing at this end: the pod is as ready as it was.
+    void stop_for_successor() {
         if (!syslog_) return stop(grace_of_restart);
         syslog_->finish([this] { stop(grace_of_restart); });
     }
@@ -411,6 +442,7 @@ private:
         if (signo == SIGHUP) {
             if (certificates_) (void)reload_certificates();
             if (!options_.ui_token_file.empty()) reload_token();
+            reload_substitutions();
             return;
         }
         log_.write(log::LogLevel::info, "stop-requested", "stopping");
@@ -418,6 +450,7 @@ private:
     }
 
     AgentOptions options_;
+    char const* const* environment_;
     HandedOver handed_;
     log::Log log_;
     AgentFigures figures_;
@@ -433,6 +466,8 @@ private:
     std::optional<net::LogFlusher> log_flusher_;
     std::unique_ptr<net::FileWatch> certificates_watch_;
     std::unique_ptr<net::FileWatch> token_watch_;
+    std::unique_ptr<net::FileWatch> variables_watch_;
+    std::optional<std::string> binary_directory_;  // read once: the sandbox does not reach to the version file
     std::optional<Service> service_;
     std::optional<Ui> ui_;
     std::optional<net::HttpServer> server_;
@@ -454,8 +489,8 @@ Result<int> run_agent(AgentOptions options, HandedOver handed, char const* const
     (void)::mallopt(M_ARENA_MAX, 1);
     net::initialize_openssl();
     // Never destroyed: see the header.
-    auto* const agent = new Agent(std::move(options), std::move(handed));
-    return agent->run(environment);
+    auto* const agent = new Agent(std::move(options), std::move(handed), environment);
+    return agent->run();
 }
 
 }  // namespace triton::agent

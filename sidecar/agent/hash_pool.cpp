@@ -40,6 +40,7 @@ struct FreeDigest {
 }  // namespace
 
 struct HashPool::Job {
+    Open open;
     UniqueFd file;
     std::shared_ptr<std::atomic<bool> const> is_wanted;
     Done done;
@@ -49,6 +50,7 @@ struct HashPool::Job {
     off_t at = 0;
 
     Result<> begin() {
+        file = TRY(open());
         struct stat status;
         if (::fstat(file.get(), &status) != 0) return fail(errno, "read the file");
         key = FileKey::of(status);
@@ -108,10 +110,10 @@ HashPool::~HashPool() {
     threads_.clear();  // waits for them
 }
 
-void HashPool::add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted) {
+void HashPool::add(Open open, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted) {
     auto job = std::make_unique<Job>();
     job->is_wanted = std::move(is_wanted);
-    job->file = std::move(file);
+    job->open = std::move(open);
     job->done = std::move(done);
     {
         std::lock_guard const lock(mutex_);
@@ -120,30 +122,49 @@ void HashPool::add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> c
     changed_.notify_one();
 }
 
-std::unique_ptr<HashPool::Job> HashPool::next() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_stopping_ || !jobs_.empty(); });
-    if (is_stopping_) return nullptr;
-    auto job = std::move(jobs_.front());
-    jobs_.pop_front();
-    return job;
+void HashPool::call(std::function<void()> call) {
+    {
+        std::lock_guard const lock(mutex_);
+        calls_.push_back(std::move(call));
+    }
+    changed_.notify_one();
 }
 
 void HashPool::run() {
-    while (auto job = next()) {
-        if (work_on(*job)) continue;
-        std::lock_guard const lock(mutex_);
-        jobs_.push_back(std::move(job));  // nobody to notify, since we look at once
+    std::unique_lock lock(mutex_);
+    for (;;) {
+        changed_.wait(lock, [this] { return is_stopping_ || !calls_.empty() || !jobs_.empty(); });
+        if (is_stopping_) return;
+        if (!calls_.empty()) {
+            auto const call = std::move(calls_.front());
+            calls_.pop_front();
+            lock.unlock();
+            call();
+            lock.lock();
+            continue;
+        }
+        auto job = std::move(jobs_.front());
+        jobs_.pop_front();
+        lock.unlock();
+        bool const is_done = work_on(*job);
+        if (is_done) job.reset();
+        lock.lock();
+        if (!is_done) jobs_.push_back(std::move(job));  // nobody to notify, since we look at once
     }
 }
 
-bool HashPool::is_stopping() {
+bool HashPool::is_wanted_elsewhere() {
     std::lock_guard const lock(mutex_);
-    return is_stopping_;
+    return is_stopping_ || !calls_.empty();
 }
 
 bool HashPool::work_on(Job& job) {
-    if (!job.digest) {
+    bool const is_begun = job.digest != nullptr;
+    if (!is_begun && job.is_wanted && !job.is_wanted->load(std::memory_order_relaxed)) {
+        job.done(fail(ErrorKind::refused, "hash the file", "nobody waits for it any longer"));
+        return true;
+    }
+    if (!is_begun) {
         if (auto begun = job.begin(); !begun) {
             job.done(std::unexpected(std::move(begun).error()));
             return true;
@@ -157,7 +178,7 @@ bool HashPool::work_on(Job& job) {
         }
         auto const has_more = job.read(buffer);
         if (has_more && *has_more) {
-            if (is_stopping()) return false;
+            if (is_wanted_elsewhere()) return false;
             continue;
         }
         job.done(has_more ? job.finish() : Result<FileHash>(std::unexpected(has_more.error())));

@@ -31,6 +31,8 @@ public:
     /// Called once for each file, in a thread of the pool.
     /// Errors: those of read(2); busy when the file changed while it was read; refused when it is no longer wanted.
     using Done = std::function<void(Result<FileHash>)>;
+    /// Opens the file, in a thread of the pool. What it cannot open has its error for a result.
+    using Open = std::function<Result<UniqueFd>()>;
 
     /// Starts the threads, which give way to whatever else wants a processor; the destructor ends them within a piece
     /// of 128 kB and drops what waits.
@@ -41,17 +43,21 @@ public:
 
     /// The file is read from its beginning, whatever its position. Once `is_wanted` is false nothing more is read;
     /// null: it is wanted to the end.
-    void add(UniqueFd file, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted = nullptr);
+    void add(Open open, Done done, std::shared_ptr<std::atomic<bool> const> is_wanted = nullptr);
+
+    /// Calls it in a thread of the pool, before any thread hashes a further piece: for short questions to a file system
+    /// that may hang.
+    void call(std::function<void()> call);
 
 private:
     struct Job;
     void run();
     bool work_on(Job& job);  // whether it is done
-    bool is_stopping();
-    std::unique_ptr<Job> next();
+    bool is_wanted_elsewhere();
 
     std::mutex mutex_;
     std::condition_variable changed_;
+    std::deque<std::function<void()>> calls_;
     std::deque<std::unique_ptr<Job>> jobs_;
     bool is_stopping_ = false;
     std::vector<std::jthread> threads_;

@@ -20,9 +20,10 @@ struct SubstitutionOptions {
     std::string main_container_version;
     std::string main_container_conf_directory = "/var/dynamic-conf";
     std::string binary_directory = "/usr/bin";
-    std::string environment_file;        ///< empty: none
-    std::vector<std::string> variables;  ///< further names
-    int ip_family = 0;                   ///< 4, 6; 0: lists of addresses stay as they are
+    std::string binary_output_directory;  ///< in the output directory; empty: bin/VERSION
+    std::string environment_file;         ///< empty: none
+    std::vector<std::string> variables;   ///< further names
+    int ip_family = 0;                    ///< 4, 6; 0: lists of addresses stay as they are
 };
 
 struct AgentOptions {

@@ -23,6 +23,7 @@ constexpr Duration status_limit = std::chrono::seconds(3);
 constexpr Duration staging_limit = std::chrono::minutes(10);
 /// PID 1 is asked at most this often, however often we are asked.
 constexpr Duration snapshot_age = std::chrono::milliseconds(250);
+constexpr Duration look_limit = std::chrono::seconds(5);
 constexpr std::size_t most_staging = 4;
 constexpr std::size_t hash_window = 8;     // of one request for many
 constexpr std::size_t files_in_turn = 16;  // some 200 us
@@ -122,13 +123,13 @@ Task<HttpResponse> Service::answer(HttpRequest const& request) {
         case Endpoint::status: co_return co_await status();
         case Endpoint::substitutions: co_return make_reply(200, json_type, settings_.substitutions_json + "\n");
         case Endpoint::check_hash: co_return co_await check_hash(request);
-        case Endpoint::is_present: co_return is_present(request.match.path);
+        case Endpoint::is_present: co_return co_await is_present(request.match.path);
         case Endpoint::hashes: co_return co_await hashes(request);
-        case Endpoint::copy_files: co_return co_await copy("files");
-        case Endpoint::copy_binaries: co_return co_await copy("binaries");
-        case Endpoint::copy_libraries: co_return co_await copy("libraries");
-        case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf");
-        case Endpoint::stage: co_return co_await stage_in_detail(request.body);
+        case Endpoint::copy_files: co_return co_await copy("files", request);
+        case Endpoint::copy_binaries: co_return co_await copy("binaries", request);
+        case Endpoint::copy_libraries: co_return co_await copy("libraries", request);
+        case Endpoint::copy_monitor_conf: co_return co_await copy("monitor_conf", request);
+        case Endpoint::stage: co_return co_await stage_in_detail(request);
         case Endpoint::refresh_certs: co_return refresh_certificates();
         case Endpoint::restart: co_return restart(request);
         case Endpoint::ui:
@@ -237,20 +238,24 @@ Task<HttpResponse> Service::status() {
 
 /// Has the launcher stage files. The agent may not write where it looks, and what it has read must not direct a writer:
 /// so the launcher gets one word of five and copies what its own command line says. Files that were copied are not
-/// copied again, so the call may be repeated.
-Task<Result<StagingReply>> Service::stage(std::string_view what) {
+/// copied again, so the call may be repeated. A copy may take minutes, so nothing else waits behind it.
+Task<Result<StagingReply>> Service::stage(std::string_view what, HttpRequest const& request) {
     if (!around_.control.has_launcher()) co_return fail(ErrorKind::unsupported, "copy", "there is no launcher");
     if (staging_ >= most_staging) co_return fail(ErrorKind::unavailable, "copy", "too many do already");
     CountGuard const guard(staging_);
     std::string parameters = json::Writer{}.open('{').member("what", what).close('}').text();
-    auto const replies = co_await ask("org.tritonlaunch.Launcher.Stage", std::move(parameters), false, staging_limit);
+    std::string const method = "org.tritonlaunch.Launcher.Stage";
+    auto replies = co_await around_.control.call_alone(method, parameters, staging_limit, *request.caller);
+    // One that becomes another version ends its connections: see ask().
+    if (!replies && replies.error().kind == ErrorKind::unavailable)
+        replies = co_await around_.control.call_alone(method, parameters, staging_limit, *request.caller);
     if (!replies) co_return std::unexpected(replies.error());
     co_return staging_reply(*replies);
 }
 
 /// Answers in the words of the shipped program.
-Task<HttpResponse> Service::copy(std::string_view what) {
-    auto const copied = co_await stage(what);
+Task<HttpResponse> Service::copy(std::string_view what, HttpRequest const& request) {
+    auto const copied = co_await stage(what, request);
     if (!copied) co_return failed(copied.error());
     if (copied->errors.empty()) co_return net::text_response(200, "OK");
     std::string errors;
@@ -259,57 +264,119 @@ Task<HttpResponse> Service::copy(std::string_view what) {
     co_return make_reply(500, text_type, std::move(errors));
 }
 
-Task<HttpResponse> Service::stage_in_detail(std::string_view body) {
-    auto const what = parse_stage_request(body);
+Task<HttpResponse> Service::stage_in_detail(HttpRequest const& request) {
+    auto const what = parse_stage_request(request.body);
     if (!what) co_return refused(what.error());
-    auto const copied = co_await stage(*what);
+    auto const copied = co_await stage(*what, request);
     if (!copied) co_return failed(copied.error());
     co_return make_reply(copied->errors.empty() ? 200U : 500U, json_type, staging_json(*copied));
 }
 
 // --- files
 
-HttpResponse Service::is_present(std::string const& path) const {
-    if (!around_.output) return not_found(path);
-    auto const found = around_.output->exists(path);
-    if (!found) return failed(found.error());
-    return *found ? net::text_response(200, "OK") : not_found(path);
+template <class T>
+Task<Result<T>> Service::look(std::function<T()> ask) {
+    struct Answer {
+        explicit Answer(net::Loop& loop) : done(loop) {}
+        net::Condition done;
+        std::optional<Result<T>> result;
+        void finish(Result<T> with) {
+            if (result) return;
+            result = std::move(with);
+            done.notify_all();
+        }
+    };
+    if (looking_ >= settings_.most_looks)
+        co_return fail(ErrorKind::unavailable, "ask the file system", "it has too many questions already");
+    auto const answer = std::make_shared<Answer>(around_.loop);
+    ++looking_;
+    pool_.call([this, answer, ask = std::move(ask)] {
+        T found = ask();
+        net::post(around_.loop, [this, answer, found = std::move(found)]() mutable {
+            --looking_;
+            answer->finish(std::move(found));
+        });
+    });
+    net::Timer late(around_.loop);
+    late.call_at(std::chrono::steady_clock::now() + look_limit, [answer] {
+        answer->finish(fail(ErrorKind::unavailable, "ask the file system", "it does not answer"));
+    });
+    while (!answer->result)
+        co_await answer->done.wait();
+    co_return std::move(*answer->result);
 }
 
-Service::Begun Service::begin_hash(std::string const& path, HttpRequest const& request) {
+Task<std::deque<Service::Looked>> Service::look_at_files(std::vector<std::string> paths) {
+    std::size_t const count = paths.size();
+    std::function<std::deque<Looked>()> ask = [output = around_.output, paths = std::move(paths)] {
+        std::deque<Looked> all;
+        for (std::string const& path : paths) {
+            if (output) all.push_back(output->look_at_file(path));
+            if (!output) all.push_back(fail(ENOENT, "open " + json::shown(path)));
+        }
+        return all;
+    };
+    auto found = co_await look(std::move(ask));
+    if (found) co_return std::move(*found);
+    co_return std::deque<Looked>(count, Looked(std::unexpected(found.error())));
+}
+
+Task<Service::Looked> Service::look_at_file(std::string path) {
+    std::vector<std::string> const one(1, std::move(path));  // GCC 12 cannot wait with {path}
+    auto looked = co_await look_at_files(one);
+    co_return std::move(looked.front());
+}
+
+Task<HttpResponse> Service::is_present(std::string path) {
+    if (!around_.output) co_return not_found(path);
+    struct Found {
+        Result<bool> is_there;
+    };
+    std::function<Found()> ask = [output = around_.output, path] { return Found{output->exists(path)}; };
+    auto const found = co_await look(std::move(ask));
+    if (!found) co_return failed(found.error());
+    if (!found->is_there) co_return failed(found->is_there.error());
+    co_return *found->is_there ? net::text_response(200, "OK") : not_found(path);
+}
+
+Service::Begun Service::begin_hash(std::string const& path, Looked const& looked, HttpRequest const& request) {
     using Pending = Result<std::shared_ptr<Wish>>;
-    if (!around_.output) return std::unexpected(Pending(fail(ENOENT, "open " + json::shown(path))));
+    if (!looked) return std::unexpected(Pending(std::unexpected(looked.error())));
     // A file whose rights have changed has another ctime: so nobody gets the hash of a file that may no longer be read.
-    auto const status = around_.output->look_at_file(path);
-    if (!status) return std::unexpected(Pending(std::unexpected(status.error())));
-    if (auto known = cache_.find(FileKey::of(*status))) {
+    FileKey const key = FileKey::of(*looked);
+    if (auto known = cache_.find(key)) {
         ++around_.figures.hash_hits;
-        return HashedFile{std::move(*known), static_cast<std::uint64_t>(status->st_size)};
+        return HashedFile{std::move(*known), key.size};
     }
-    auto file = around_.output->open_file(path);
-    if (!file) return std::unexpected(Pending(std::unexpected(std::move(file).error())));
-    FileKey const key = FileKey::of(file->status);
     ++around_.figures.hash_misses;
     auto const own = hashes_of_.find(request.peer);
     auto const running = pending_.find(key);
     bool const is_new = running == pending_.end() || !running->second->is_wanted->load();
-    if ((is_new && pending_.size() >= settings_.most_hashes) ||
+    if ((is_new && hashing_ >= settings_.most_hashes) ||
         (own != hashes_of_.end() && own->second >= settings_.most_hashes_of_peer))
         return std::unexpected(
             Pending(fail(ErrorKind::unavailable, "hash " + json::shown(path), "too many wait already")));
     if (!is_new) return std::unexpected(std::make_shared<Wish>(*this, running->second, request.peer));
     auto const pending = std::make_shared<PendingHash>(around_.loop);
     pending_.insert_or_assign(key, pending);
+    auto open = [output = around_.output, path, key]() -> Result<UniqueFd> {
+        auto file = TRY(output->open_file(path));
+        // Others may wait for this file by another name: they must not get what has taken its place here.
+        if (FileKey::of(file.status) != key) return fail(ErrorKind::busy, "hash the file", "it changed meanwhile");
+        return std::move(file.fd);
+    };
     auto done = [this, key, pending](Result<FileHash> result) {
         net::post(around_.loop, [this, key, pending, result = std::move(result)]() mutable {
             hash_done(key, pending, std::move(result));
         });
     };
-    pool_.add(std::move(file->fd), std::move(done), pending->is_wanted);
+    ++hashing_;
+    pool_.add(std::move(open), std::move(done), pending->is_wanted);
     return std::unexpected(std::make_shared<Wish>(*this, pending, request.peer));
 }
 
 void Service::hash_done(FileKey const& key, std::shared_ptr<PendingHash> const& pending, Result<FileHash> result) {
+    --hashing_;
     // A new hash may have begun under this key after all that waited for this one had gone.
     if (auto const found = pending_.find(key); found != pending_.end() && found->second == pending)
         pending_.erase(found);
@@ -340,13 +407,15 @@ Task<Result<Service::HashedFile>> Service::hash(std::string path, Begun begun, H
         auto result = co_await finish_hash(*begun.error(), request);
         // Most likely the file was replaced, and is complete under its name now.
         if (result || result.error().kind != ErrorKind::busy || attempt == most_hash_attempts) co_return result;
-        begun = begin_hash(path, request);
+        Looked const looked = co_await look_at_file(path);
+        begun = begin_hash(path, looked, request);
     }
 }
 
 Task<HttpResponse> Service::check_hash(HttpRequest const& request) {
     std::string const path = request.match.path;
-    Begun begun = begin_hash(path, request);
+    Looked const looked = co_await look_at_file(path);
+    Begun begun = begin_hash(path, looked, request);
     auto const result = co_await hash(path, std::move(begun), request);
     if (!result) co_return result.error().kind == ErrorKind::not_found ? not_found(path) : failed(result.error());
     co_return make_reply(200, text_type, result->sha256);  // as shipped: without a newline
@@ -357,12 +426,22 @@ Task<HttpResponse> Service::hashes(HttpRequest const& request) {
     if (!paths) co_return refused(paths.error());
     json::Writer body;
     body.open('{').key("files").open('[');
-    std::deque<Begun> ahead;  // so that all threads of the pool have work
+    std::deque<Looked> looked;  // at the files from `next` on
+    std::size_t next = 0;
+    std::deque<Begun> ahead;  // those before it, so that all threads of the pool have work
     for (std::size_t i = 0; i < paths->size() && !request.caller->has_gone(); ++i) {
         // Known hashes take time, too: others have a turn in between.
         if (i % files_in_turn == files_in_turn - 1) co_await turns_.take(std::string(request.peer));
-        while (ahead.size() < hash_window && i + ahead.size() < paths->size())
-            ahead.push_back(begin_hash((*paths)[i + ahead.size()], request));
+        for (; ahead.size() < hash_window && next < paths->size(); ++next) {
+            if (looked.empty()) {
+                auto const from = paths->begin() + static_cast<std::ptrdiff_t>(next);
+                auto const count = std::min<std::ptrdiff_t>(paths->end() - from, files_in_turn);
+                std::vector<std::string> names(from, from + count);
+                looked = co_await look_at_files(std::move(names));
+            }
+            ahead.push_back(begin_hash((*paths)[next], looked.front(), request));
+            looked.pop_front();
+        }
         Begun begun = std::move(ahead.front());
         ahead.pop_front();
         auto const result = co_await hash((*paths)[i], std::move(begun), request);

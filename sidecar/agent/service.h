@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <expected>
 #include <functional>
 #include <map>
@@ -38,9 +39,10 @@ struct ServiceSettings {
     std::string substitutions_json;  ///< for /substitutions
     std::size_t hash_threads = 2;
     std::size_t cached_hashes = 4096;
-    std::size_t most_hashes = 256;  ///< being computed or waiting, each with a descriptor
+    std::size_t most_hashes = 256;  ///< being computed or waiting, some with a descriptor
     std::size_t most_paths = 1000;  ///< in one request
     std::size_t most_hashes_of_peer = 64;
+    std::size_t most_looks = 256;  ///< questions to the file system, each of some 5 us as a rule
 };
 
 /// The endpoints, without HTTP. One I/O thread; hashes are computed by others.
@@ -59,6 +61,8 @@ public:
     ~Service();
     Service(Service const&) = delete;
     Service& operator=(Service const&) = delete;
+
+    void set_substitutions(std::string json) { settings_.substitutions_json = std::move(json); }
 
     /// Open to everybody.
     net::Task<HttpResponse> answer(HttpRequest const& request);
@@ -89,16 +93,23 @@ private:
     net::Task<HttpResponse> status();
     net::Task<HttpResponse> check_hash(HttpRequest const& request);
     net::Task<HttpResponse> hashes(HttpRequest const& request);
-    net::Task<Result<StagingReply>> stage(std::string_view what);
-    net::Task<HttpResponse> copy(std::string_view what);
-    net::Task<HttpResponse> stage_in_detail(std::string_view body);
-    HttpResponse is_present(std::string const& path) const;
+    net::Task<Result<StagingReply>> stage(std::string_view what, HttpRequest const& request);
+    net::Task<HttpResponse> copy(std::string_view what, HttpRequest const& request);
+    net::Task<HttpResponse> stage_in_detail(HttpRequest const& request);
+    net::Task<HttpResponse> is_present(std::string path);
     HttpResponse refresh_certificates();
     HttpResponse restart(HttpRequest const& request) const;
 
+    /// Asks a file system in another thread: it may hang, and we must not.
+    template <class T>
+    net::Task<Result<T>> look(std::function<T()> ask);
+    using Looked = Result<struct stat>;
+    net::Task<std::deque<Looked>> look_at_files(std::vector<std::string> paths);
+    net::Task<Looked> look_at_file(std::string path);
+
     /// Known at once, or to be waited for, or an error.
     using Begun = std::expected<HashedFile, Result<std::shared_ptr<Wish>>>;
-    Begun begin_hash(std::string const& path, HttpRequest const& request);
+    Begun begin_hash(std::string const& path, Looked const& looked, HttpRequest const& request);
     net::Task<Result<HashedFile>> finish_hash(std::shared_ptr<Wish> wish, HttpRequest const& request);
     net::Task<Result<HashedFile>> hash(std::string path, Begun begun, HttpRequest const& request);
     void hash_done(FileKey const& key, std::shared_ptr<PendingHash> const& pending, Result<FileHash> result);
@@ -111,6 +122,8 @@ private:
     Result<SharedSnapshot> latest_;
     TimePoint latest_at_{};
     std::size_t staging_ = 0;
+    std::size_t looking_ = 0;  // questions that a file system has not answered, whoever still waits
+    std::size_t hashing_ = 0;  // files in the pool, whoever still waits
     std::map<std::string, std::size_t, std::less<>> hashes_of_;  // by peer, being waited for; no zeros
     net::Turns turns_;
     HashPool pool_;  // last: its threads end first

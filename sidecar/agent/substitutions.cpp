@@ -6,39 +6,37 @@
 #include "config/substitution.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
+#include "sidecar/stage.h"
 #include "sidecar/substitute.h"
 
 namespace triton::agent {
 
-namespace {
-
-std::string trimmed(std::string_view text) {
-    constexpr std::string_view blanks = " \t\r\n";
-    std::size_t const begin = text.find_first_not_of(blanks);
-    if (begin == text.npos) return {};
-    return std::string(text.substr(begin, text.find_last_not_of(blanks) + 1 - begin));
+std::optional<std::string> main_binary_directory(SubstitutionOptions const& options) {
+    auto const version = sidecar::read_version(options.version_file);
+    if (version && *version == options.main_container_version) return options.binary_directory;
+    if (!version && options.binary_output_directory.empty()) return std::nullopt;
+    if (options.binary_output_directory == ".") return options.main_container_conf_directory;
+    std::string const inside =
+        options.binary_output_directory.empty() ? "bin/" + *version : options.binary_output_directory;
+    return options.main_container_conf_directory + "/" + inside;
 }
 
-/// The directory of binaries. It is unknown without a version file, which matters only to those who substitute it.
-std::optional<std::string> binary_directory(SubstitutionOptions const& options) {
-    auto const version = read_file(options.version_file, 4096);
-    if (!version) return std::nullopt;
-    if (trimmed(*version) == options.main_container_version) return options.binary_directory;
-    return options.main_container_conf_directory + "/bin/" + trimmed(*version);
-}
-
-}  // namespace
-
-Result<std::string> substitutions_json(SubstitutionOptions const& options, char const* const* environment) {
+Result<Substitutions> read_substitutions(SubstitutionOptions const& options,
+                                         std::optional<std::string> const& binary_directory,
+                                         char const* const* environment) {
+    Substitutions result;
     std::vector<config::EnvironmentVariable> from_file;
     if (!options.environment_file.empty()) {
         auto const text = TRY(read_file(options.environment_file, json::Limits{}.document_bytes));
-        from_file = config::parse_environment_file(text).values;
+        auto file = config::parse_environment_file(text);
+        for (json::Problem const& problem : file.problems)
+            result.problems.push_back(options.environment_file + ": " + problem.text());
+        from_file = std::move(file.values);
     }
     config::Variables const variables(std::move(from_file), environment);
     std::optional<config::IpFamily> family;
     if (options.ip_family != 0) family = options.ip_family == 4 ? config::IpFamily::v4 : config::IpFamily::v6;
-    auto const list = sidecar::monitor_variables(variables, options.variables, family, binary_directory(options));
+    auto const list = sidecar::monitor_variables(variables, options.variables, family, binary_directory);
     json::Writer out(json::Spacing::blanks);
     out.open('{');
     for (sidecar::MonitorVariable const& variable : list) {
@@ -55,7 +53,8 @@ Result<std::string> substitutions_json(SubstitutionOptions const& options, char 
             out.name(variable.name).value(variable.value.value_or(""));
         }
     }
-    return out.close('}').text();
+    result.json = out.close('}').text();
+    return result;
 }
 
 }  // namespace triton::agent

@@ -30,6 +30,7 @@ namespace {
 constexpr int most_messages_in_a_turn = 256;
 constexpr int most_turns_at_the_end = 64;
 constexpr std::size_t longest_message = 16 << 10;
+constexpr std::size_t most_answered = 4 << 10;  // by a daemon on one connection, which is nothing, as a rule
 constexpr std::size_t most_targets = 64;
 constexpr std::size_t most_authorities = 4 << 20;  // bytes
 constexpr Duration connect_limit = std::chrono::seconds(5);
@@ -46,16 +47,19 @@ std::vector<net::Address> addresses_of(std::string_view host) {
     return address ? std::vector{*address} : std::vector<net::Address>();
 }
 
-/// A connection, and whether its daemon has ended it. What the daemon sends has no meaning in this protocol.
+/// A connection, and whether it has ended. What the daemon sends has no meaning in this protocol; one that sends much
+/// is left, since each byte costs us.
 struct Connection {
     std::unique_ptr<net::Transport> transport;
     bool has_ended = false;
 
     static Task<> watch(std::shared_ptr<Connection> self) {
         std::array<char, 512> dropped;
-        for (std::size_t size = 1; size > 0;)
+        std::size_t total = 0;
+        for (std::size_t size = 1; size > 0 && total <= most_answered; total += size)
             size = co_await self->transport->read_some(dropped);
         self->has_ended = true;
+        self->transport->close();
     }
 };
 
@@ -142,11 +146,12 @@ private:
         is_drained_ = false;
         for (int i = 0; i < most_messages_in_a_turn; ++i) {
             ssize_t const size = ::recv(messages_.fd(), buffer.data(), buffer.size(), MSG_DONTWAIT);
-            if (size < 0 && errno == EINTR) continue;
+            int const err = errno;
+            if (size < 0 && err == EINTR) continue;
             if (size < 0) {
                 is_drained_ = true;
                 tell();
-                return errno == EAGAIN;
+                return err == EAGAIN;
             }
             if (size == 0) return false;
             take({buffer.data(), static_cast<std::size_t>(size)});

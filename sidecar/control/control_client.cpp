@@ -211,10 +211,31 @@ Task<Result<std::vector<json::Node>>> ControlClient::call(std::string method, st
         co_return fail(ErrorKind::unavailable,
                        "the launcher is behind: " + std::to_string(most_calls) + " calls wait already");
     auto const call = std::make_shared<Call>(shared_->loop, OnReply());
-    net::Timer late(shared_->loop);
+    co_return co_await ask_within(limit, shared_, std::move(*reached), call,
+                                  varlink::call_text(method, parameters, more));
+}
+
+Task<Result<std::vector<json::Node>>> ControlClient::call_alone(std::string method, std::string parameters,
+                                                                Duration limit, net::HttpCaller& asker) {
+    auto const nobody_waits = [] { return fail(ErrorKind::refused, "nobody waits for it any longer"); };
+    if (asker.has_gone()) co_return nobody_waits();
+    auto reached = shared_->connect();
+    if (!reached) co_return std::unexpected(std::move(reached).error());
+    CloseGuard const guard{*reached};
+    auto const call = std::make_shared<Call>(shared_->loop, OnReply());
+    asker.when_gone([call, nobody_waits] { call->finish(nobody_waits()); });
+    auto replies = co_await ask_within(limit, shared_, *reached, call, varlink::call_text(method, parameters, false));
+    asker.when_gone({});
+    co_return replies;
+}
+
+Task<Result<std::vector<json::Node>>> ControlClient::ask_within(Duration limit, SharedPointer shared,
+                                                                ConnectionPointer connection, CallPointer call,
+                                                                std::string text) {
+    net::Timer late(shared->loop);
     late.call_at(std::chrono::steady_clock::now() + limit,
                  [call] { call->finish(fail(ErrorKind::timeout, "the launcher has not answered in time")); });
-    auto const done = co_await ask(shared_, std::move(*reached), call, varlink::call_text(method, parameters, more));
+    auto const done = co_await ask(shared, std::move(connection), call, std::move(text));
     if (!done) co_return std::unexpected(done.error());
     co_return std::move(call->replies);
 }

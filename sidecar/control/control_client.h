@@ -9,6 +9,7 @@
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/json/reader.h"
+#include "lib/net/http_server.h"
 #include "lib/net/loop.h"
 
 namespace triton::sidecar::control {
@@ -17,7 +18,7 @@ namespace triton::sidecar::control {
 /// again after they have ended (the launcher became another version).
 ///
 /// Calls share one connection: they go out at once and are answered in order, so that one slow answer delays those
-/// behind it, but nothing else here. Each stream has a connection of its own.
+/// behind it, but nothing else here. Each stream has a connection of its own, and so has a call that may take long.
 ///
 /// One I/O thread; every function is called in it.
 /// Source: https://varlink.org, "Protocol".
@@ -40,6 +41,11 @@ public:
     net::Task<Result<std::vector<json::Node>>> call(std::string method, std::string parameters, bool more,
                                                     Duration limit);
 
+    /// The same on a connection of its own, for somebody who may give up: refused when he has gone, however the
+    /// launcher goes on. For one reply.
+    net::Task<Result<std::vector<json::Node>>> call_alone(std::string method, std::string parameters, Duration limit,
+                                                          net::HttpCaller& asker);
+
     using OnReply = std::function<void(json::Node const&)>;
 
     /// Calls with "more" and gives each reply's `parameters` to `on_reply`, in the I/O thread, until there are no more:
@@ -61,6 +67,9 @@ private:
     using ConnectionPointer = std::shared_ptr<Connection>;
     using SharedPointer = std::shared_ptr<Shared>;
 
+    static net::Task<Result<std::vector<json::Node>>> ask_within(Duration limit, SharedPointer shared,
+                                                                 ConnectionPointer connection, CallPointer call,
+                                                                 std::string text);
     static net::Task<Result<>> ask(SharedPointer shared, ConnectionPointer connection, CallPointer call,
                                    std::string text);
     static net::Task<Result<>> stream_once(SharedPointer shared, std::string method, std::string parameters,

@@ -136,6 +136,14 @@ def test_trailers_change_nothing(start):
     assert statuses(answer) == [200, 200]
 
 
+def test_few_empty_lines_may_precede_a_request(start):
+    agent = start()
+    assert statuses(converse(agent, b"\r\n" * 2 + READY + b"\r\n" * 2 + READY)) == [200, 200]
+    with agent.connect() as connection:
+        connection.sendall(b"\r\n" * 20)
+        assert statuses(read_to_end(connection)) == [400], "it is not read for longer"
+
+
 def test_an_endless_chunk_extension_is_ended(start):
     agent = start()
     with agent.connect() as connection:

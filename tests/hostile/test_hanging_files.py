@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from harness.agent import AGENT, Agent, read_answer
 from harness.control import Varlink, reach
 from harness.process import BINARY, Exit, eventually
 from harness.programs import document, run, service
@@ -120,3 +121,28 @@ def test_an_upgrade_does_not_wait_for_it_either(running, hanging):
     hanging.let_go()
     client.receive()
     assert running.stop() == Exit(code=0)
+
+
+@pytest.mark.skipif(not os.access(AGENT, os.X_OK), reason="TRITON_AGENT names no agent")
+def test_the_agent_serves_while_files_hang(area, hanging):
+    for name in "abc":
+        (area / name).write_text(name)
+    agent = Agent("--output-dir", area)
+    try:
+        for name in "ab":
+            hanging.add(area / name)
+        asking = [agent.connect() for _ in "ab"]
+        for peer, name in zip(asking, "ab"):
+            peer.sendall(f"GET /check_hash/{name} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+        eventually(lambda: agent.metric("triton_agent_hash_cache_misses_total") == 2, "both are looked for")
+        assert agent.get("/readyz")[0] == 200
+        status, said, headers = agent.request("GET", "/is_present/c")
+        assert (status, said) == (503, "cannot ask the file system: it does not answer\n") and headers["Retry-After"] == "1"
+        hanging.let_go()
+        assert [read_answer(peer)[0] for peer in asking] == [200, 200]
+        assert agent.get("/is_present/c")[0] == 200
+        for peer in asking:
+            peer.close()
+    finally:
+        hanging.let_go()
+        agent.close()

@@ -236,6 +236,26 @@ def test_an_output_directory_that_is_removed_is_told(area):
         agent.close()
 
 
+def test_substitutions_follow_the_file_of_variables(area):
+    (area / "version").write_text("7.1.61\n")
+    (area / "env").write_text("ONE=1\nnothing\n")
+    agent = Agent("--version-file", area / "version", "--substitute-variable", "ONE", "--additional-env-file", area / "env",
+                  "--binary-output-dir", ".")
+    try:
+        assert f"{area}/env: " in agent.wait_for_event("substitutions-incomplete")["message"]
+        said = json.loads(agent.get("/substitutions")[1])
+        assert (said["ONE"], said["BINARY_DIR"]) == ("1", "/var/dynamic-conf")
+        (area / "new").write_text("ONE=2\n")
+        (area / "new").rename(area / "env")
+        eventually(lambda: json.loads(agent.get("/substitutions")[1])["ONE"] == "2", "it is read again")
+        (area / "env").unlink()
+        agent.wait_for_event("substitutions-rejected")
+        said = json.loads(agent.get("/substitutions")[1])
+        assert (said["ONE"], said["BINARY_DIR"]) == ("2", "/var/dynamic-conf")
+    finally:
+        agent.close()
+
+
 def test_substitutions_are_those_of_the_shipped_program(area):
     (area / "version").write_text("7.1.61\n")
     agent = Agent("--version-file", area / "version", "--main-container-version", "7.1.57", "--substitute-variable",

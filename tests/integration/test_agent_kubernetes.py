@@ -103,10 +103,10 @@ def account(area, authority):
 def start(api, launcher, account):
     agents = []
 
-    def start_agent(*arguments, host="127.0.0.1", port=None, named=True, user=None, **env):
+    def start_agent(*arguments, host="127.0.0.1", port=None, named=True, user=None, hand_over=None, **env):
         name = ["--pod-name", "pod"] if named else []
         agent = Agent("--kubernetes", "on", *name, "--service-account-dir", account, *arguments, listen=False,
-                      serves=False, user=user, hand_over={"launcher": launcher.broker.fileno()},
+                      serves=False, user=user, hand_over={"launcher": launcher.broker.fileno(), **(hand_over or {})},
                       env={"KUBERNETES_SERVICE_HOST": host, "KUBERNETES_SERVICE_PORT": str(port or api.port), **env})
         agents.append(agent)
         return agent
@@ -580,6 +580,25 @@ def test_a_readiness_gate(api, launcher, start):
     launcher.happen(event="process-exited", program="web", process=1, exit_code=3, message="x")
     condition, = api.wait_request("patch status", 2).body["status"]["conditions"]
     assert condition["status"] == "False"
+
+
+def test_a_readiness_gate_stays_while_the_agent_is_replaced(api, launcher, start, authority, area):
+    for directory in ("here/v1", "far/away"):
+        (area / directory).mkdir(parents=True)
+        for name, file in zip(("tls.crt", "tls.key"), authority.issue(f"{area.name}-{directory[-2:]}")):
+            (area / directory / name).write_bytes(file.read_bytes())
+    (area / "here/current").symlink_to("v1")
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        agent = start("--readiness-gate", "example.org/ready", "--tls-certificate-file", area / "here/current/tls.crt", "--tls-key-file",
+                      area / "here/current/tls.key", "--tls-verify-peers", "none", hand_over={"http": listener.fileno()})
+        if agent.wait_for_event("sandbox")["landlock"] == "no":
+            pytest.skip("this kernel has no Landlock")
+        api.wait_request("patch status")
+        (area / "here/new").symlink_to(area / "far/away")
+        (area / "here/new").rename(area / "here/current")
+        agent.wait_for_event("certificate-out-of-reach")
+        assert agent.wait() == Exit(code=3)
+        assert api.count("patch status") == 1
 
 
 def test_silence_when_nothing_happens(api, launcher, start):

@@ -35,6 +35,8 @@ class Launcher:
         self.stage = {"parameters": {"files": [], "errors": []}}
         self.breaks = set()  # methods whose next call is answered by the end of the connection
         self.asked = threading.Event()
+        self.copies = threading.Event()  # as soon as it is set
+        self.copies.set()
         self.go_on = threading.Event()
         self.go_on.set()
 
@@ -53,6 +55,7 @@ class Launcher:
             del parts[-1]["continues"]
             return parts
         if method == "Stage":
+            self.copies.wait()
             return self.stage if self.stage == "close" else [self.stage]
         if method == "Probes":
             return [{"parameters": {}, "continues": True}]
@@ -69,6 +72,7 @@ def fake(launcher, area):
     server = FakeLauncher(launcher, path=area / "control")
     yield server
     launcher.go_on.set()
+    launcher.copies.set()
     server.close()
 
 
@@ -255,6 +259,7 @@ def started(launcher):
     yield fake, agent
     agent.close()
     launcher.go_on.set()
+    launcher.copies.set()
     fake.close()
 
 
@@ -302,6 +307,23 @@ def test_a_copy_is_asked_for_again_when_the_connection_ends(started, launcher):
     launcher.stage = "close"
     assert agent.post("/copy_files")[0] == 503
     assert len(fake.called("Stage")) == 4, "twice, and no more"
+
+
+def test_nothing_waits_behind_a_copy_nor_it_for_who_has_gone(started, launcher):
+    fake, agent = started
+    launcher.copies.clear()
+    peers = [agent.connect() for _ in range(4)]
+    for peer in peers:
+        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+    fake.wait_for(lambda: len(fake.called("Stage")) == 4, "all are asked for at once")
+    assert agent.get("/readyz") == (200, "[+]web ok\nready\n")
+    assert agent.post("/copy_files")[0] == 503, "too many already"
+    for peer in peers[1:]:
+        peer.close()
+    eventually(lambda: json.loads(agent.get("/v1/status")[1])["agent"]["open_connections"] == 2, "they are not waited for")
+    launcher.copies.set()
+    assert read_answer(peers[0]) == (200, "OK\n")
+    peers[0].close()
 
 
 def test_it_ends_when_the_launcher_does(started, launcher):

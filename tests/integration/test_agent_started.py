@@ -360,6 +360,13 @@ def test_sidecar_with_a_listener(place, area):
     assert (area / "out" / "bin" / "7.3.63" / "fdbserver").read_bytes() == CONTENT
 
 
+def test_substitutions_have_the_directory_that_binaries_get(place, area):
+    launcher = sidecar(place, area, "--binary-output-dir", "x/y")
+    port = port_of(launcher)
+    assert json.loads(ask(port, "/substitutions")[1])["BINARY_DIR"] == "/var/dynamic-conf/x/y"
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_sidecar_copies_on_request(place, area):
     (area / "in").mkdir()
     (area / "in" / "fdb.cluster").write_text("one")

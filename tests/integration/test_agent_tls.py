@@ -493,6 +493,38 @@ def test_intermediate_certificates_of_the_peer(pki, start, area):
         assert agent.get("/is_present/a", context=pki.client((chain, leaf_key)))[0] == expected, rules
     # Without the intermediate there is no way to the root.
     assert start().get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 401
+    # It may be the authority itself. The root comes last where it is there, too.
+    other = pki.issue("not-by-middle", "/CN=leaf")
+    agent = start("--tls-ca-file", certificate, rules="R.CN=Middle")
+    assert agent.get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 200
+    assert agent.get("/is_present/a", context=pki.client(other))[0] == 401
+    both = area / "both.pem"
+    both.write_bytes(certificate.read_bytes() + pki.certificate.read_bytes())
+    agent = start("--tls-ca-file", both, rules="R.CN=Test Root")
+    assert agent.get("/is_present/a", context=pki.client((leaf, leaf_key)))[0] == 200
+    assert agent.get("/is_present/a", context=pki.client(other))[0] == 200
+
+
+def test_a_long_chain_of_the_peer_is_not_followed(pki, start, area):
+    """Eight intermediates are, and 32 KiB are read."""
+    issuer, chain = pki, b""
+    for number in range(9):
+        key, request, certificate, extensions = (area / f"{number}.{end}" for end in ("key", "csr", "pem", "ext"))
+        extensions.write_text("basicConstraints=critical,CA:TRUE\n")
+        Authority._openssl("req", "-new", *Authority._new_key(key), "-subj", f"/CN=Middle {number}", "-out", request)
+        Authority._openssl("x509", "-req", "-in", request, "-CA", issuer.certificate, "-CAkey", issuer.key, "-days", "30",
+                           "-extfile", extensions, "-out", certificate)
+        issuer = Authority.__new__(Authority)
+        issuer.directory, issuer.key, issuer.certificate = area, key, certificate
+        chain = certificate.read_bytes() + chain
+        if number in (7, 8):
+            leaf, leaf_key = issuer.issue(f"leaf-{number}", "/CN=leaf")
+            (area / f"chain-{number}.pem").write_bytes(leaf.read_bytes() + chain)
+            answer = start().get("/is_present/a", context=pki.client((area / f"chain-{number}.pem", leaf_key)))
+            assert answer[0] == (200 if number == 7 else 401)
+    (area / "long.pem").write_bytes(pki.full[0].read_bytes() * 100)
+    with pytest.raises((ssl.SSLError, OSError)):
+        start().get("/is_present/a", context=pki.client((area / "long.pem", pki.full[1]), ssl.TLSVersion.TLSv1_2))
 
 
 def test_half_closed_tls(pki, start):

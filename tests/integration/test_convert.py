@@ -300,6 +300,9 @@ BAD = [
     ("s.conf", "[program:x]\ncommand=a\nenvironment=A='b\n", ":3: environment: \"A='b\": no closing quotation"),
     ("s.conf", "[program:x]\ncommand=a\nnumprocs=true\n", ":3: numprocs: 'true' is not an integer from 0 to 65535"),
     ("s.conf", "[program:-]\ncommand=a\n", ":1: '-' cannot be made into the name of a program"),
+    ("s.conf", "[supervisord]\nenvironment=A=" + "x" * 140000 + "\n[program:x]\ncommand=a\n", ":3: environment.A: is longer than 131071 bytes"),
+    ("s.conf", "[supervisord]\nenvironment=A=" + "x" * 100000 + "\n" + "".join(f"[program:{n}]\ncommand=a\n" for n in range(11)),
+     ":23: the result becomes longer than 1048576 bytes"),
     ("Procfile", "web: a\nweb: b\n", ":2: a second program has the name web"),
     ("a.service", "[Service]\nEnvironment=\"A=" + "x " * 100000 + "\"\nExecStart=/a " + "$A " * 50000 + "\n", ":3: ExecStart: becomes too long"),
     ("a.socket", "[Socket]\nListenStream=80\n", ": is a socket unit: only services are converted"),
@@ -352,6 +355,22 @@ def test_a_bad_directory_is_told_exactly(area, files, message):
     assert (done.returncode, done.stdout) == (1, "")
     assert json.loads(done.stderr) == {"error": f"{area}/services{message}"}
     assert os.listdir(area) == ["services"]
+
+
+@pytest.mark.parametrize("lines", ["environment=A=%(ENV_BAD)s\n[program:x]\ncommand=a\n", "[program:x]\ncommand=a\nenvironment='%(ENV_BAD)s'=b\n"])
+def test_a_variable_that_is_not_utf_8_is_refused(area, lines):
+    (area / "s.conf").write_text("[supervisord]\n" + lines)
+    done = subprocess.run(["/usr/bin/python3", CONVERT, area / "s.conf"], capture_output=True, timeout=TIMEOUT, check=False,
+                          env={"PATH": os.environ["PATH"], "BAD": b"\xff"})
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert done.stderr.endswith(b"is not UTF-8\n") and b"Traceback" not in done.stderr
+
+
+def test_a_program_with_a_percent_sign_may_have_several_processes(area):
+    (area / "s.conf").write_text("[program:a%(b)c]\ncommand=a %(process_num)d\nnumprocs=2\n")
+    done = convert(area / "s.conf")
+    assert done.returncode == 3, done.stderr
+    assert list(json.loads(done.stdout)["programs"]) == ["a-b-c_00", "a-b-c_01"]
 
 
 def test_a_directory_of_a_name_that_is_not_utf_8_is_refused(area):
@@ -510,6 +529,7 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Type=notify\nTimeoutStopSec=7\nTimeoutSec=5\n", {"startTimeout": "5s", "stopTimeout": "5s"}),
     ("Type=notify\n", {"startTimeout": "90s"}),
     ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
+    ("TasksMax=10000000\nCPUWeight=10000\n", {"cgroup": {"pidsMax": 4194304, "cpuWeight": 10000}}),
     ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
     ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
     ("ExecStop=/bin/kill -QUIT $MAINPID\n", {"stopSignal": "QUIT", "preStop": None}),
@@ -607,6 +627,11 @@ def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findi
     assert {key: program.get(key) for key in expected} == expected
 
 
+def test_a_program_that_gets_another_name_keeps_its_priority(area):
+    (area / "s.conf").write_text("[program:web]\ncommand=a\npriority=2\n[program:triton-db]\ncommand=b\npriority=1\n")
+    assert json.loads(convert(area / "s.conf").stdout)["programs"]["web"]["after"] == ["x-triton-db"]
+
+
 def test_a_user_of_supervisord_by_number_has_its_groups(area):
     member = next(((name, user.pw_uid) for group in grp.getgrall() for name in group.gr_mem for user in pwd.getpwall() if user.pw_name == name), None)
     if member is None:
@@ -658,7 +683,7 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
     (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
     (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, []), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, []),
     (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, []), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
-    (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+    (["pids_limit: 5000000"], {"cgroup": {"pidsMax": 4194304}}, []), (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
 ])
 def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
     program = compose_of(area, lines, findings=findings)
@@ -777,6 +802,36 @@ def test_a_file_that_is_there_stays(area):
     assert (area / "out").read_text() == "mine"
     assert convert("--force", "-o", area / "out", area / "Procfile").returncode == 0
     check((area / "out").read_text())
+
+
+def test_what_is_not_a_file_is_written_to_and_links_are_followed(area):
+    (area / "c.service").write_text("[Service]\nExecStart=/a\nPrivateTmp=yes\n")
+    os.mkfifo(area / "pipe")
+    reader = os.open(area / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    done = convert("--report", area / "pipe", area / "c.service")
+    assert (done.returncode, done.stderr) == (3, "")
+    assert b"PrivateTmp" in os.read(reader, 65536) and (area / "pipe").is_fifo()
+    (area / "there").write_text("old")
+    (area / "link").symlink_to("there")
+    (area / "nowhere").symlink_to("made")
+    assert convert("--force", "-o", area / "link", "--report", area / "nowhere", area / "c.service").returncode == 3
+    assert (area / "link").is_symlink() and (area / "nowhere").is_symlink()
+    check((area / "there").read_text())
+    assert "PrivateTmp" in (area / "made").read_text()
+    done = convert("-o", area / "pipe", area / "c.service")
+    assert done.returncode == 1 and "pipe: exists; --force overwrites it" in done.stderr
+    os.close(reader)
+
+
+def test_a_report_may_go_where_the_configuration_goes(area):
+    (area / "c.service").write_text("[Service]\nExecStart=/a\nPrivateTmp=yes\n")
+    done = convert("--report", "/dev/stdout", area / "c.service")
+    with open(area / "out", "w", encoding="utf-8") as file:
+        code = subprocess.run(["/usr/bin/python3", CONVERT, "--report", "/dev/stdout", area / "c.service"], stdout=file,
+                              timeout=TIMEOUT, check=False).returncode
+    assert code == done.returncode == 3
+    assert (area / "out").read_text() == done.stdout
+    assert "PrivateTmp" in done.stdout and '"programs"' in done.stdout
 
 
 def test_the_page_has_the_options_of_the_help():

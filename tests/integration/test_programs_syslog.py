@@ -3,6 +3,7 @@
 import contextlib
 import os
 import re
+import select
 import signal
 import socket
 import ssl
@@ -19,9 +20,9 @@ MESSAGE = re.compile(rb"<(\d+)>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\S+) 
 
 
 class Daemon:
-    """A syslog daemon that keeps what it gets: datagrams, or the parts of streams."""
+    """A syslog daemon that keeps what it gets: datagrams, or the parts of streams. One that `talks` sends without end."""
 
-    def __init__(self, where, kind=socket.SOCK_DGRAM, family=socket.AF_UNIX, tls=None):
+    def __init__(self, where, kind=socket.SOCK_DGRAM, family=socket.AF_UNIX, tls=None, talks=False):
         self.socket = socket.socket(family, kind)
         if family != socket.AF_UNIX:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -29,6 +30,7 @@ class Daemon:
         if family == socket.AF_UNIX:
             os.chmod(where, 0o666)
         self.kind, self.tls, self.connections, self.pieces = kind, tls, [], []
+        self.talks, self.talked = talks, []
         if kind == socket.SOCK_STREAM:
             self.socket.listen(8)
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -50,10 +52,28 @@ class Daemon:
             if self.tls:
                 connection = self.tls.wrap_socket(connection, server_side=True)
             self.connections.append(connection)
+            if self.talks:
+                self.talk(connection)
             while part := connection.recv(65536):
                 self.pieces.append(part)
         except OSError:
             pass
+
+    def talk(self, connection):
+        """Reads, and sends as much as is taken, until the other side has enough: then its bytes are in `talked`."""
+        connection.setblocking(False)
+        sent = 0
+        try:
+            while True:
+                select.select([connection], [connection], [])
+                with contextlib.suppress(OSError):  # what has come can still be read
+                    sent += connection.send(b"x" * 16384)
+                with contextlib.suppress(ssl.SSLWantReadError):
+                    if not (part := connection.recv(65536)):
+                        return
+                    self.pieces.append(part)
+        finally:
+            self.talked.append(sent)
 
     def messages(self):
         """What has come: of a stream with octets counted, or with newlines."""
@@ -288,6 +308,22 @@ def test_tls_with_a_certificate_that_is_good_for_it(place, daemons, needs_agent)
     assert daemon.connections[0].version() in ("TLSv1.2", "TLSv1.3")
     launcher.signal_inside(pid, USR1)
     eventually(lambda: daemon.texts()[2:] == ["two"], "and later")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_daemon_that_talks_back_is_left(place, daemons, needs_agent):
+    authority = Authority(place.area / "ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(*authority.issue("server", "/CN=log", "IP:127.0.0.1"))
+    port = free_port()
+    daemon = daemons(("127.0.0.1", port), socket.SOCK_STREAM, socket.AF_INET, context, talks=True)
+    launcher = run(place, {"web": talker(f"tls:127.0.0.1:{port}")}, *AGENT_PATH,
+                   "--agent-option", f"--syslog-authority={authority.certificate}")
+    pid = launcher.wait_up()["pid"]
+    eventually(lambda: daemon.talked, "it is not listened to for long")
+    launcher.signal_inside(pid, USR1)
+    eventually(lambda: len(daemon.talked) >= 2, "a new connection, which ends the same way")
+    eventually(lambda: "two" in daemon.texts(), "it gets what it is there for")
     assert launcher.stop() == Exit(code=0)
 
 

@@ -23,6 +23,7 @@ MAX_EXPANDED = 1 << 20
 MAX_RESULT = 1 << 20  # of a configuration; check refuses a longer one
 MAX_ARGUMENT = 131071  # MAX_ARG_STRLEN of Linux
 MAX_COMMAND = 256 << 10
+MAX_PIDS = 4194304  # PID_MAX_LIMIT of Linux: a higher limit of processes is the same
 MAX_STEPS = 1000000  # along the relations of programs
 YEAR = 365 * 24 * 3600
 
@@ -98,12 +99,16 @@ class Conversion:
             raise Failure(place, f"a second program has the name {good}")
         if good != name:
             self.find(place, name, "a program cannot have this name", f"it is called {good} here")
+        self.measure(place, program)
+        self.programs[good] = program
+        self.places[good] = place
+
+    def measure(self, place, program):
+        """Refuses values that no program can have, and more programs than fit into the result."""
         look_at(place, [], program)
         self.length += len(json.dumps(program))
         if self.length > MAX_RESULT:
             raise Failure(place, f"the result becomes longer than {MAX_RESULT} bytes")
-        self.programs[good] = program
-        self.places[good] = place
 
     def read(self, path):
         """The text of a regular file, within the limits."""
@@ -141,7 +146,8 @@ def look_at(place, keys, value):
     """Refuses a value that no program can have, wherever it stands."""
     if isinstance(value, dict):
         for key, inner in value.items():
-            look_at(place, [*keys, key], inner)
+            look_at(place, keys, key)
+            look_at(place, [*keys, key.encode(errors="replace").decode()], inner)
     elif isinstance(value, list):
         for inner in value:
             look_at(place, keys, inner)

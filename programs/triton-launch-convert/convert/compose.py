@@ -5,7 +5,7 @@ import re
 from collections import ChainMap
 from urllib.parse import quote
 
-from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, pauses, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, MAX_PIDS, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, pauses, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -303,7 +303,7 @@ def compose_limits(reader, made, program):
             if float(text):  # 0 is no limit, for all of these
                 found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
         if pids in place and str(place[pids]) not in ("-1", "0"):
-            found["pidsMax"] = number(reader.place(place, pids), pids, place[pids], 1)
+            found["pidsMax"] = min(number(reader.place(place, pids), pids, place[pids], 1), MAX_PIDS)
     if found:
         program["cgroup"] = found
     wanted = {}

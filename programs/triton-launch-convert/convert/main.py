@@ -1,8 +1,10 @@
 """The command line: what is read, where it goes, and the exit code."""
 
 import argparse
+import contextlib
 import json
 import os
+import stat
 import sys
 import tempfile
 from pathlib import Path
@@ -103,26 +105,47 @@ def convert(conversion, inputs, kind):
 
 
 def write(path, text, force):
-    """Writes a file whole or not at all; a file that is there stays, unless it may be replaced."""
-    path = Path(path)
+    """Writes a file whole or not at all; a file that is there stays, unless it may be replaced. Of a link that is the file to which it
+    leads. What is not a file, such as /dev/null, is never replaced but written to."""
+    data = text.encode(errors="backslashreplace")
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
-                os.fchmod(descriptor, 0o666 & ~umask())
-                file.write(text)
-                file.flush()
-                os.fsync(descriptor)
-            if force:
-                os.replace(name, path)
-            else:
-                os.link(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
+        status = os.stat(path) if os.path.exists(path) else None
+        if status and not force:
+            raise FileExistsError
+        if status and (opened := opened_for(path, status)) is not None:
+            with os.fdopen(opened, "wb") as file:
+                file.write(data)
+        else:
+            put(Path(os.path.realpath(path) if force else path), data, force)
     except FileExistsError:
         raise Failure(Place(str(path)), "exists; --force overwrites it") from None
     except OSError as error:
         raise Failure(Place(str(path)), f"cannot be written: {error.strerror}") from None
+
+
+def opened_for(path, status):
+    """A descriptor to write by, where what is there must stay what it is: a device, a pipe, our own output. None: it is another file."""
+    for own in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed
+            if os.path.samestat(os.fstat(own.fileno()), status):
+                return os.dup(own.fileno())
+    return None if stat.S_ISREG(status.st_mode) else os.open(path, os.O_WRONLY | os.O_NOCTTY | os.O_CLOEXEC)
+
+
+def put(path, data, force):
+    """Writes it beside its place first, and then gives it its name."""
+    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(descriptor, 0o666 & ~umask())
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        if not force:  # takes the name first: not all file systems know the hard links by which both could be done at once
+            os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC))
+        os.replace(name, path)
+    finally:
+        Path(name).unlink(missing_ok=True)
 
 
 def umask():
@@ -178,6 +201,8 @@ def main(arguments):
         return fail(wanted, str(failure))
     except (MemoryError, RecursionError):
         return fail(wanted, f"{wanted.inputs[0]}: is too large")
+    except UnicodeError:
+        return fail(wanted, f"{wanted.inputs[0]}: something in it, or in the environment, is not UTF-8")
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED

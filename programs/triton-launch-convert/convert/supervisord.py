@@ -451,7 +451,7 @@ def add_programs(conversion, name, place, keys, base):
     else:
         for process in range(start, start + count):
             section = Section(conversion, place, keys, values | {"process_num": process})
-            full = section.text("process_name", f"{own}_%(process_num)02d" % {"process_num": process})
+            full = section.text("process_name", f"{own}_{process:02d}")
             add(conversion, kind, section, full, program_of(section))
             names.append(full)
     priority = priority_of(first)
@@ -521,10 +521,12 @@ def convert(conversion, path):
     own = {key: daemon[key] for key in changed if key in daemon}  # the others are changed only on the way into the background
     inherited = {}
     add_surroundings(Section(conversion, None, own, {"here": base["here"], "host_node_name": base["host"]}), inherited)
+    conversion.length = 0
     for name, program in conversion.programs.items():
         if common:
             program["environment"] = common | program.get("environment", {})
         conversion.programs[name] = inherited | program  # what the daemon has its programs have, too
+        conversion.measure(conversion.places[name], conversion.programs[name])
     order(conversion, levels)
 
 
@@ -543,8 +545,7 @@ def order(conversion, levels):
     """Programs of a priority start after those of the next lower one, and stop before them."""
     before = []
     for _, names in sorted(levels.items()):
-        made = [program for program in (re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:64] for name in names)
-                if program in conversion.programs]
+        made = [program for program in map(program_name, names) if program in conversion.programs]
         for name in made:
             if before:
                 conversion.programs[name]["after"] = before

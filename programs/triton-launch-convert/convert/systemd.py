@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .common import (FACILITIES, LIMITS, MAX_EXPANDED, Failure, Place, circle, duration, listing, matches, mode, number, pauses, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_EXPANDED, MAX_PIDS, Failure, Place, circle, duration, listing, matches, mode, number, pauses, program_name, shell_command,
                      signal_name, waiting_for, SIGNALS, YEAR)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
@@ -832,7 +832,7 @@ def add_resources(unit, program):
         if text and (text.endswith("%") or text == "idle"):
             unit.find(key, place, f"{text} is not a number", "write it as a number")
         elif text:
-            made[own] = "max" if text == "infinity" else number(place, key, text, 1, 10000 if own == "cpuWeight" else 1 << 31)
+            made[own] = "max" if text == "infinity" else min(number(place, key, text, 1, 10000 if own == "cpuWeight" else 1 << 31), MAX_PIDS)
     text, place = unit.last("CPUQuota")
     if text:
         made["cpuMax"] = f"{number(place, 'CPUQuota', text.rstrip('%'), 1, 10 ** 6)}%"

@@ -50,6 +50,27 @@ TEST(SubstituteTemplate, KeepsBytesThatAreNoText) {
     EXPECT_EQ(substitute(bytes), std::string("\0\xffvalue\0", 8));
 }
 
+TEST(Substitute, EndsWhenTheResultBecomesTooLong) {
+    std::string const value(100'000, 'x');
+    config::Variables const variables({{"LONG", value}}, environment);
+    std::string text;
+    for (int i = 0; i < 160; ++i)
+        text += "${LONG}\n";
+    auto const fits = substitute_template(text, variables);
+    ASSERT_TRUE(fits);
+    EXPECT_EQ(fits->size(), 160 * (value.size() + 1));
+    for (int i = 0; i < 2000; ++i)
+        text += "${LONG}\n";
+    std::vector<std::string> const told{"line 168, column 8: what comes of it is longer than 16 MiB"};
+    EXPECT_EQ(texts(substitute_template(text, variables)), std::unexpected(told));
+
+    text.clear();
+    for (int i = 0; i < 2000; ++i)
+        text += "$LONG\n";
+    std::vector<std::string> const of_conf{"line 168, column 6: what comes of it is longer than 16 MiB"};
+    EXPECT_EQ(texts(substitute_monitor_conf(text, {{"LONG", value}})), std::unexpected(of_conf));
+}
+
 TEST(SubstituteTemplate, TellsEveryProblemWithItsPlace) {
     auto const result = substitute(
         "${NO}\nx ${EMPTY} ${{\"type\":\"Foo\"}}\n${}${a b} ${NAME:-x}\n"

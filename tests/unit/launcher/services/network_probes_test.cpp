@@ -36,7 +36,8 @@ protected:
                           .done =
                               [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
                                   told.push_back(std::to_string(key) + " " + text(verdict));
-                              }}};
+                              },
+                          .late = [this] { told.emplace_back("late"); }}};
 };
 
 TEST_F(NetworkProbesTest, TellsTheVerdictOnce) {
@@ -74,15 +75,18 @@ TEST_F(NetworkProbesTest, AnAgentThatDiesFailsNoProbe) {
     EXPECT_EQ(told, (Texts{"send 1 127.0.0.1:7", "send 2 127.0.0.1:7", "7 ok"}));
 }
 
-TEST_F(NetworkProbesTest, AnAgentThatSaysNothingIsNotWaitedForLonger) {
+TEST_F(NetworkProbesTest, AnAgentThatSaysNothingIsAskedAgainAndFailsNoProbe) {
     probes.set_listening(true, now);
     run(7, 3s);
     run(8, 1s);
     probes.time_passed(now + 2s - 1ms);
     EXPECT_EQ(told.size(), 2U);
     probes.time_passed(now + 2s);
-    EXPECT_EQ((Texts{told.begin() + 2, told.end()}), (Texts{"cancel 2", "8 the agent has not answered in time"}));
+    EXPECT_EQ((Texts{told.begin() + 2, told.end()}), (Texts{"cancel 2", "send 3 127.0.0.1:8", "late"}));
     EXPECT_EQ(probes.next_deadline(), now + 4s);
+    probes.result(2, false, "an old id");
+    probes.result(3, true, "");
+    EXPECT_EQ(told.back(), "8 ok");
 }
 
 TEST_F(NetworkProbesTest, CancelAnswersAtOnce) {
@@ -111,7 +115,8 @@ TEST_F(NetworkProbesTest, WhoeverIsToldMayBeginAnother) {
                            .done =
                                [&](NetworkProbes::Key key, NetworkProbes::Verdict const&) {
                                    again->run({key, config::ProbeKind::http, "http://127.0.0.1:1/", 1s}, TimePoint{1h});
-                               }}};
+                               },
+                           .late = [] {}}};
     again = &chained;
     chained.set_listening(true, now);
     chained.run({7, config::ProbeKind::http, "http://127.0.0.1:1/", 1s}, now);

@@ -171,8 +171,9 @@ TEST(JsonText, Strings) {
 
 TEST(JsonText, ControlCharactersAreShown) {
     EXPECT_EQ(json::printable("a\x1b[31m\x7f\n\xc3\xa4"), "a\\x1b[31m\\x7f\\x0a\xc3\xa4");
-    EXPECT_EQ(json::printable("\u009b2J\u00a0"), "\\x9b2J\u00a0");
-    EXPECT_EQ(json::printable("\x9b\x32J \xc2 \xe4t"), "\\x9b2J \\xc2 \\xe4t") << "a terminal may not expect UTF-8";
+    EXPECT_EQ(json::printable("\u009b2J\u00a0"), "\\x9b2J\u00a0") << "what is left is whole characters";
+    EXPECT_EQ(json::printable("\x9b[2J \xe9\xc3\xa4\xc2"), "\\x9b[2J \\xe9\xc3\xa4\\xc2");
+    EXPECT_EQ(json::printable("\xed\xa0\x80\xf0\x9f\x98\x80"), "\\xed\\xa0\\x80\xf0\x9f\x98\x80");
 }
 
 TEST(JsonText, Shortened) {

@@ -229,6 +229,32 @@ TEST(CommandLine, TheListenerOfTheMonitorIsLaunchModesAlone) {
     EXPECT_EQ(refusal({"--mode", "sidecar", "--listen-address", ":1"}), "--listen-address is an option of launch mode");
 }
 
+TEST(CommandLine, TlsNeedsAListener) {
+    auto const answer = [](std::initializer_list<char const*> more) {
+        std::vector<char const*> words{"--main-container-version", "1", "--agent-path", "/bin/true"};
+        words.insert(words.end(), more);
+        auto const command = parse(words);
+        return command ? std::string() : command.error().text();
+    };
+    EXPECT_EQ(answer({"--tls"}), "--tls: needs --listen");
+    EXPECT_EQ(answer({"--tls-ca-file=/ca"}), "--tls-ca-file: needs --listen");
+    EXPECT_EQ(answer({"--probe-listen", ":1", "--tls-key-file", "/key"}), "--tls-key-file: needs --listen");
+    EXPECT_EQ(answer({"--listen-address", "none", "--tls"}), "--tls: needs --listen");
+    EXPECT_EQ(answer({"--listen", ":1", "--tls"}), "");
+    EXPECT_EQ(answer({"--listen-address", ":1", "--tls"}), "");
+    EXPECT_EQ(answer({"--agent-option", "--tls-min-version=1.3"}), "");
+    EXPECT_EQ(answer({"--certificate-path", "/a", "--certificate-key-path", "/b"}), "") << "of fdb-kubernetes-monitor";
+    Variable const variable("TRITON_LAUNCH_TLS_CA_FILE", "/ca");
+    EXPECT_EQ(answer({}), "") << "several containers may share it";
+}
+
+TEST(CommandLine, ArgumentsOfAStagingWithAListenerAreUtf8) {
+    EXPECT_EQ(refusal({"--mode", "init", "--listen", ":1", "--copy-file", "a\xff"}),
+              "\"a\xef\xbf\xbd\" is not UTF-8, as with --listen every argument must be");
+    EXPECT_TRUE(parse({"--mode", "init", "--listen", ":1", "--copy-file", "\xc3\xa4"}));
+    EXPECT_TRUE(parse({"--mode", "init", "--copy-file", "a\xff"}));
+}
+
 TEST(CommandLine, SizesOfTheLog) {
     auto const size = [](char const* text) {
         auto const command = parse({"--main-container-version", "1", "--log-max-size", text});

@@ -46,6 +46,10 @@ private:
     std::vector<std::string> order_;
 };
 
+HashPool::Open given(UniqueFd file) {
+    return [shared = std::make_shared<UniqueFd>(std::move(file))]() -> Result<UniqueFd> { return std::move(*shared); };
+}
+
 class HashPoolOfFiles : public testing::Test {
 protected:
     void SetUp() override {
@@ -55,15 +59,15 @@ protected:
     }
     void TearDown() override { std::filesystem::remove_all(area_); }
 
-    UniqueFd file(std::string const& name, std::string_view content) {
+    HashPool::Open file(std::string const& name, std::string_view content) {
         std::ofstream(area_ / name) << content;
-        return open(name);
+        return given(open(name));
     }
     /// A hole of so many bytes: it costs time to hash and none to make.
-    UniqueFd hole(std::string const& name, std::uintmax_t size) {
+    HashPool::Open hole(std::string const& name, std::uintmax_t size) {
         std::ofstream(area_ / name).flush();
         std::filesystem::resize_file(area_ / name, size);
-        return open(name);
+        return given(open(name));
     }
     UniqueFd open(std::string const& name) { return UniqueFd{::open((area_ / name).c_str(), O_RDONLY | O_CLOEXEC)}; }
 
@@ -73,9 +77,10 @@ protected:
 
 TEST_F(HashPoolOfFiles, FilesAreHashedWholeWhateverTheirPosition) {
     HashPool pool(2);
-    UniqueFd moved = file("a", "a");
+    (void)file("a", "a");
+    UniqueFd moved = open("a");
     ASSERT_EQ(::lseek(moved.get(), 1, SEEK_SET), 1);
-    pool.add(std::move(moved), results_.note("a"));
+    pool.add(given(std::move(moved)), results_.note("a"));
     pool.add(file("nothing", ""), results_.note("nothing"));
     auto const a = results_.of("a");
     ASSERT_TRUE(a) << a.error().text();
@@ -87,9 +92,11 @@ TEST_F(HashPoolOfFiles, FilesAreHashedWholeWhateverTheirPosition) {
 
 TEST_F(HashPoolOfFiles, WhatCannotBeReadIsSaid) {
     HashPool pool(1);
-    pool.add(UniqueFd{::open(area_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)}, results_.note("directory"));
+    pool.add(given(UniqueFd{::open(area_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)}), results_.note("directory"));
     EXPECT_EQ(results_.of("directory").error().text(), "cannot read the file: Is a directory");
-    pool.add(UniqueFd{}, results_.note("closed"));
+    pool.add([] { return fail(EACCES, "open it"); }, results_.note("denied"));
+    EXPECT_EQ(results_.of("denied").error().text(), "cannot open it: Permission denied");
+    pool.add(given(UniqueFd{}), results_.note("closed"));
     EXPECT_EQ(results_.of("closed").error().text(), "cannot read the file: Bad file descriptor");
 }
 
@@ -104,6 +111,17 @@ TEST_F(HashPoolOfFiles, ASmallFileIsNotBehindALargeOne) {
     *large = false;
     EXPECT_EQ(results_.of("large").error().text(), "cannot hash the file: nobody waits for it any longer");
     EXPECT_EQ(results_.of("large").error().kind, ErrorKind::refused);
+}
+
+TEST_F(HashPoolOfFiles, AQuestionIsAnsweredBetweenTwoPieces) {
+    HashPool pool(1);
+    auto const large = std::make_shared<std::atomic<bool>>(true);
+    pool.add(hole("large", 64ULL << 30), results_.note("large"), large);
+    pool.call([note = results_.note("question")] { note(fail("answered")); });
+    EXPECT_EQ(results_.of("question").error().text(), "answered");
+    EXPECT_EQ(results_.order(), std::vector<std::string>{"question"});
+    *large = false;
+    EXPECT_FALSE(results_.of("large"));
 }
 
 /// The file changes in the middle: while the small one is hashed the large one has had a slice, and has more to come.
@@ -139,7 +157,7 @@ TEST_F(HashPoolOfFiles, AFileThatChangesMeanwhileHasNoHash) {
 /// Files of /proc have content and no size: what was read is not what the size says.
 TEST_F(HashPoolOfFiles, AFileOfAnotherSizeThanItsContentHasNoHash) {
     HashPool pool(1);
-    pool.add(UniqueFd{::open("/proc/version", O_RDONLY | O_CLOEXEC)}, results_.note("version"));
+    pool.add(given(UniqueFd{::open("/proc/version", O_RDONLY | O_CLOEXEC)}), results_.note("version"));
     EXPECT_EQ(results_.of("version").error().text(), "cannot hash the file: it changed meanwhile");
 }
 
