@@ -1,6 +1,7 @@
 #include "sidecar/agent/hash_cache.h"
 
 #include <future>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -63,6 +64,11 @@ UniqueFd file_with(std::string const& content) {
     return file;
 }
 
+/// What a pool is given for a file that is open already.
+HashPool::Open opened(UniqueFd file) {
+    return [held = std::make_shared<UniqueFd>(std::move(file))]() -> Result<UniqueFd> { return std::move(*held); };
+}
+
 TEST(HashPool, HashesFilesOfEverySizeAroundAPiece) {
     HashPool pool(2);
     struct Row {
@@ -76,7 +82,7 @@ TEST(HashPool, HashesFilesOfEverySizeAroundAPiece) {
     };
     for (Row const& row : rows) {
         std::promise<Result<FileHash>> promise;
-        pool.add(file_with(std::string(row.size, 'a')),
+        pool.add(opened(file_with(std::string(row.size, 'a'))),
                  [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
         auto const result = promise.get_future().get();
         ASSERT_TRUE(result) << result.error().text();
@@ -90,8 +96,8 @@ TEST(HashPool, HashesFilesOfEverySizeAroundAPiece) {
 class Gate {
 public:
     explicit Gate(HashPool& pool) {
-        pool.add(file_with(""),
-                 [opened = std::shared_future<void>(open_.get_future())](Result<FileHash> const&) { opened.wait(); });
+        pool.add(opened(file_with("")),
+                 [is_open = std::shared_future<void>(open_.get_future())](Result<FileHash> const&) { is_open.wait(); });
     }
     void open() { open_.set_value(); }
 
@@ -107,9 +113,10 @@ TEST(HashPool, ASmallFileIsNotBehindTheWholeOfLargeOnes) {
     for (auto& promise : large) {
         UniqueFd file = file_with("");
         ASSERT_EQ(::ftruncate(file.get(), 256 << 20), 0);
-        pool.add(std::move(file), [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
+        pool.add(opened(std::move(file)),
+                 [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
     }
-    pool.add(file_with("a"), [&small](Result<FileHash> result) { small.set_value(std::move(result)); });
+    pool.add(opened(file_with("a")), [&small](Result<FileHash> result) { small.set_value(std::move(result)); });
     gate.open();
     ASSERT_TRUE(small.get_future().get());
     for (auto& promise : large)
@@ -120,11 +127,21 @@ TEST(HashPool, ASmallFileIsNotBehindTheWholeOfLargeOnes) {
 TEST(HashPool, WhatCannotBeReadIsAnError) {
     HashPool pool(1);
     std::promise<Result<FileHash>> promise;
-    pool.add(UniqueFd{::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)},
+    pool.add(opened(UniqueFd{::open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC)}),
              [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
     auto const result = promise.get_future().get();
     ASSERT_FALSE(result);
     EXPECT_EQ(result.error().text(), ("cannot read the file: Is a directory"));
+}
+
+TEST(HashPool, WhatCannotBeOpenedHasThatError) {
+    HashPool pool(1);
+    std::promise<Result<FileHash>> promise;
+    pool.add([]() -> Result<UniqueFd> { return fail(ENOENT, "open the file"); },
+             [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
+    auto const result = promise.get_future().get();
+    ASSERT_FALSE(result);
+    EXPECT_EQ(result.error().text(), "cannot open the file: No such file or directory");
 }
 
 TEST(HashPool, AFileThatGrowsMeanwhileIsAnError) {
@@ -134,9 +151,9 @@ TEST(HashPool, AFileThatGrowsMeanwhileIsAnError) {
     std::promise<Result<FileHash>> promise;
     HashPool pool(1);
     Gate gate(pool);
-    pool.add(std::move(file), [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
+    pool.add(opened(std::move(file)), [&promise](Result<FileHash> result) { promise.set_value(std::move(result)); });
     // Its turn is after the first slice of the other one, in the same thread.
-    pool.add(file_with("a"),
+    pool.add(opened(file_with("a")),
              [&writer](Result<FileHash> const&) { EXPECT_EQ(::pwrite(writer.get(), "x", 1, 64 << 20), 1); });
     gate.open();
     auto const result = promise.get_future().get();
