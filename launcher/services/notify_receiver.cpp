@@ -75,12 +75,17 @@ NotifyReceiver::~NotifyReceiver() {
         close(sockets_.begin()->first);
 }
 
-/// Makes the directory when it is first needed. Nobody else may write to it, and nobody lists it.
+/// Makes the directory when it is first needed, in that of the control socket, which a first program may come before.
+/// Nobody else may write to it, and nobody lists it.
 bool NotifyReceiver::has_directory() {
     if (has_directory_) return *has_directory_;
     has_directory_ = false;
     if (directory_.empty()) return false;
-    auto const place = Place::find(directory_, Place::LastLink::keep);
+    auto place = Place::find(directory_, Place::LastLink::keep);
+    if (!place && place.error().kind == ErrorKind::not_found) {
+        auto const above = Place::find(directory_.substr(0, directory_.rfind('/')), Place::LastLink::keep);
+        if (above && above->make_directory(0755)) place = Place::find(directory_, Place::LastLink::keep);
+    }
     if (!place) return false;
     place->make_directory(0711);
     UniqueFd const directory = place->open(O_PATH | O_DIRECTORY);

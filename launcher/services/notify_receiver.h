@@ -79,9 +79,9 @@ public:
         std::function<void(NotifyKey key, bool is_ready)> pipe_ready;
     };
 
-    /// `directory`: where sockets are made; empty or unusable: abstract names. Its last part is made at the first
-    /// socket, with mode 0711; one that others may write to is not used. `loop` and `quarantine`, where descriptors
-    /// that come with messages go, outlive this.
+    /// `directory`: where sockets are made; empty or unusable: abstract names. Its last two parts are made at the first
+    /// socket, with the modes 0755 and 0711; one that others may write to is not used. `loop` and `quarantine`, where
+    /// descriptors that come with messages go, outlive this.
     NotifyReceiver(EventLoop& loop, process::Quarantine& quarantine, std::string directory, Callbacks callbacks);
     ~NotifyReceiver();
     NotifyReceiver(NotifyReceiver const&) = delete;

@@ -185,7 +185,7 @@ TEST_F(NotifyReceiverTest, HearsByAPath) {
 
 TEST_F(NotifyReceiverTest, HearsByAnAbstractNameWhereThereIsNoDirectory) {
     for (std::string const& where :
-         {std::string(), directory + "/none/none", directory + '/' + std::string(200, 'x')}) {
+         {std::string(), directory + "/none/none/none", directory + '/' + std::string(200, 'x')}) {
         receiver = make(where);
         char const* const address = open(web);
         ASSERT_EQ(address[0], '@');
@@ -207,6 +207,17 @@ TEST_F(NotifyReceiverTest, MakesItsDirectoryForItselfAlone) {
     EXPECT_EQ(status.st_mode & 07777, 0711);
     EXPECT_EQ(send(open(web), "READY=1"), 0);
     run_until([this] { return !told.empty(); });
+}
+
+/// The first program of a container starts before the control socket, which makes that directory, too.
+TEST_F(NotifyReceiverTest, MakesTheDirectoryAboveIt) {
+    mode_t const umask = ::umask(077);
+    receiver = make(directory + "/triton-launch/notify");
+    EXPECT_EQ(open(web), directory + "/triton-launch/notify/notify.1.1");
+    ::umask(umask);
+    struct stat status{};
+    ASSERT_EQ(::lstat((directory + "/triton-launch").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0755);
 }
 
 TEST_F(NotifyReceiverTest, UsesNoDirectoryThatOthersMayWriteTo) {
