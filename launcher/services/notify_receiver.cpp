@@ -101,6 +101,16 @@ mode_t NotifyReceiver::mode_of(SocketSettings const& settings) {
     return settings.user || ::geteuid() != 0 ? 0600 : 0622;
 }
 
+/// Whether a process with these settings finds the socket, can send to it, and has none that is reached by more than it
+/// should. The file is asked, not a memory of it: a socket may come from another version of us, or have lost its name.
+/// Its group has no rights that others do not have.
+bool NotifyReceiver::is_fit(Socket const& socket, SocketSettings const& settings) {
+    if (socket.address.starts_with('@')) return settings.has_own_root || !has_directory();
+    struct stat status;
+    return !settings.has_own_root && ::lstat(socket.address.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) &&
+           status.st_uid == settings.user.value_or(::geteuid()) && (status.st_mode & 0777) == mode_of(settings);
+}
+
 /// Whether a launcher that was killed has left the name of this socket. A living launcher may use the same directory.
 bool NotifyReceiver::is_abandoned(sockaddr_un const& address) {
     struct stat status;
@@ -158,7 +168,10 @@ Result<UniqueFd> NotifyReceiver::make_socket() {
 }
 
 Result<char const*> NotifyReceiver::open_socket(NotifyKey key, SocketSettings const& settings) {
-    if (auto const at = sockets_.find(key); at != sockets_.end()) return at->second.address.c_str();
+    if (auto const at = sockets_.find(key); at != sockets_.end()) {
+        if (is_fit(at->second, settings)) return at->second.address.c_str();
+        close(key);
+    }
     Socket socket{TRY(make_socket()), {}, {}, {}};
     if (!bind_path(socket, key, settings)) {
         socket.fd = TRY(make_socket());
