@@ -87,7 +87,7 @@ AgentHost::AgentHost(LaunchOptions const& options, SourceOptions const& source, 
                .done =
                    [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
                        if (channels_.lines()) channels_.lines()->end(output_of(key));
-                       listener_.probe_ended(key, verdict.ok, verdict.detail);
+                       listener_.probe_ended(key, verdict);
                    }},
               static_cast<std::uint64_t>(steady_clock::now().time_since_epoch().count())),
       probe_timer_(loop, [this] {

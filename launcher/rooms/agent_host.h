@@ -38,7 +38,7 @@ public:
         /// Told at each word about the pod. `have_changed`: the variables for substitution.
         virtual void pod_told(PodState const& pod, bool have_changed) = 0;
         virtual void isolation_changed() = 0;
-        virtual void probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) = 0;
+        virtual void probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) = 0;
     };
     /// All outlive this. `source`: the options', and what this machine adds.
     AgentHost(LaunchOptions const& options, SourceOptions const& source, char const* const* environment,

@@ -26,7 +26,7 @@ bool NetworkProbes::cancel(Key key) {
     auto const found = std::ranges::find(waiting_, key, [](Waiting const& one) { return one.probe.key; });
     if (found == waiting_.end()) return false;
     if (found->id != 0) calls_.cancel(found->id);
-    answer(found, {false, "cancelled"});
+    answer(found, {.detail = "cancelled", .was_cancelled = true});
     return true;
 }
 
@@ -42,7 +42,7 @@ void NetworkProbes::set_listening(bool is_listening, TimePoint now) {
 void NetworkProbes::result(std::uint64_t id, bool ok, std::string_view detail) {
     if (id == 0) return;
     auto const found = std::ranges::find(waiting_, id, &Waiting::id);
-    if (found != waiting_.end()) answer(found, {ok, std::string(detail)});
+    if (found != waiting_.end()) answer(found, {.ok = ok, .detail = std::string(detail)});
 }
 
 /// Tells the verdict. The callback may begin another probe.
@@ -66,7 +66,7 @@ void NetworkProbes::time_passed(TimePoint now) {
             std::ranges::find_if(waiting_, [now](Waiting const& one) { return one.deadline && *one.deadline <= now; });
         if (late == waiting_.end()) return;
         calls_.cancel(late->id);
-        answer(late, {false, "the agent has not answered in time"});
+        answer(late, {.detail = "the agent has not answered in time"});
     }
 }
 

@@ -33,7 +33,8 @@ public:
     };
     struct Verdict {
         bool ok = false;
-        std::string detail;  ///< why not
+        std::string detail;          ///< why not
+        bool was_cancelled = false;  ///< so nothing is known
     };
     struct Calls {
         std::function<void(std::uint64_t id, Probe const& probe)> send;

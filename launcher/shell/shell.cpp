@@ -147,9 +147,10 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     helpers_.ended(key, outcome);
 }
 
-void Shell::probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) {
-    if (ok) return helpers_.ended(key, {});
-    helpers_.ended(key, {CommandRunner::How::not_started, 0, {ErrorKind::unavailable, {}, std::string(detail), {}, 0}});
+void Shell::probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
+    if (verdict.ok) return helpers_.ended(key, {});
+    auto const how = verdict.was_cancelled ? CommandRunner::How::cancelled : CommandRunner::How::not_started;
+    helpers_.ended(key, {how, 0, {ErrorKind::unavailable, {}, verdict.detail, {}, 0}});
 }
 
 void Shell::agent_connected(UniqueFd connection) {

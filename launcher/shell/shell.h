@@ -63,7 +63,7 @@ private:
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
     void no_child_left() override { dispatch(event::NoChildLeft{}); }
     void orphan_reaped() override { pid_files_.orphan_reaped(); }
-    void probe_ended(NetworkProbes::Key key, bool ok, std::string_view detail) override;
+    void probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) override;
     void agent_connected(UniqueFd connection) override;
     void pod_told(PodState const& pod, bool have_changed) override;
     void isolation_changed() override { activate_again(); }

@@ -80,7 +80,7 @@ protected:
     void agent_connected(UniqueFd) override {}
     void pod_told(PodState const& pod, bool have_changed) override { keeper.know_node(pod.variables, have_changed); }
     void isolation_changed() override {}
-    void probe_ended(NetworkProbes::Key, bool, std::string_view) override {}
+    void probe_ended(NetworkProbes::Key, NetworkProbes::Verdict const&) override {}
     void make_room(std::vector<ProgramSpec> const& specs) override {
         if (has_no_memory) throw std::bad_alloc();
         supervisor.reserve(specs);

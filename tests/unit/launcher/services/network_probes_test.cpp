@@ -27,7 +27,8 @@ protected:
                           .cancel = [this](std::uint64_t id) { told.push_back("cancel " + std::to_string(id)); },
                           .done =
                               [this](NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
-                                  told.push_back(std::to_string(key) + (verdict.ok ? " ok" : " " + verdict.detail));
+                                  told.push_back(std::to_string(key) + (verdict.ok ? " ok" : " " + verdict.detail) +
+                                                 (verdict.was_cancelled ? "!" : ""));
                               }}};
 };
 
@@ -84,7 +85,7 @@ TEST_F(NetworkProbesTest, CancelAnswersAtOnce) {
     probes.set_listening(true, now);
     run(8);
     EXPECT_TRUE(probes.cancel(8));
-    EXPECT_EQ(told, (Texts{"7 cancelled", "send 1 127.0.0.1:8", "cancel 1", "8 cancelled"}));
+    EXPECT_EQ(told, (Texts{"7 cancelled!", "send 1 127.0.0.1:8", "cancel 1", "8 cancelled!"}));
 }
 
 TEST_F(NetworkProbesTest, WhatWaitsGoesOnElsewhere) {
