@@ -25,7 +25,7 @@ namespace {
 constexpr std::string_view fit = "fit to take over: ";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
-// How long an upgrade may be held up by children that still share our memory, or by output that nobody takes.
+// How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
 constexpr Duration time_to_get_ready = std::chrono::seconds(5);
 constexpr Duration between_tries = milliseconds(2);
 
@@ -177,7 +177,19 @@ void Upgrader::try_now() {
     TimePoint const now = steady_clock::now();
     if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
     if (console_.is_blocked()) return refuse("standard output is blocked: lines would be lost");
+    if (is_start_under_way())
+        return refuse("a process has not executed its program yet: whether it does would be lost");
     become_successor();
+}
+
+/// Whether a child is on its way to its program. Only who has started it hears whether it gets there.
+bool Upgrader::is_start_under_way() const {
+    for (std::uint32_t program = 0; program < supervisor_.program_count(); ++program) {
+        for (std::uint32_t number = 1; number <= supervisor_.size(ProgramId{program}); ++number) {
+            if (supervisor_.state({ProgramId{program}, ProcessNumber{number}}) == ProcessState::executing) return true;
+        }
+    }
+    return false;
 }
 
 /// Returns only if that has failed; then everything is as it was.
