@@ -114,7 +114,8 @@ std::vector<std::string> HelperCommands::variables_of(ProcessId id, Helper helpe
         "TRITON_RESULT=" + std::string(result_of(view, mine && mine->was_oom_killed, helper)),
         "TRITON_RESTARTS=" + std::to_string(view.starts > 0 ? view.starts - 1 : 0)};
     if (!view.last_error || lives) {
-        variables.push_back("TRITON_PID=" + std::to_string(static_cast<pid_t>(view.latest_pid)));
+        if (view.latest_pid != Pid{})
+            variables.push_back("TRITON_PID=" + std::to_string(static_cast<pid_t>(view.latest_pid)));
         variables.push_back("TRITON_RUN_SECONDS=" + seconds_text(end - view.since));
     }
     if (lives) return variables;
