@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -140,9 +141,13 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
-    tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
-    if (auto const check = check_of(helper); check && !outcome.is_ok())
-        failures_.push_back({id, *check, outcome_text(outcome)});
+    try {
+        tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
+        if (auto const check = check_of(helper); check && !outcome.is_ok())
+            failures_.push_back({id, *check, outcome_text(outcome)});
+    } catch (std::bad_alloc const&) {
+        // The line is lost. The end is not: nobody would tell of it again.
+    }
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
 }
 
