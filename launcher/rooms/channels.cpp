@@ -392,6 +392,14 @@ Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process:
     return {};
 }
 
+/// Closes the terminal that was opened for the start. Whoever is attached has been told of it.
+void Channels::start_failed(ProcessId id) {
+    OutputKey const key = output_key(id);
+    if (!output_ || output_->terminal(key) < 0) return;
+    output_->process_ended(key);
+    if (attachments_) attachments_->ended(terminal_key(key), 127 << 8);  // as of a child that failed before its execve
+}
+
 /// Gives the process a pipe to another program as its output.
 Result<> Channels::add_link(ProgramPlan const& plan, process::StartFiles& files) {
     auto const ends = TRY(links_.ends(plan.needs.output_to));

@@ -69,6 +69,8 @@ public:
         UniqueFd group;
     };
     std::expected<Hands, process::SpawnError> for_start(ProcessId id);
+    /// Nobody has been started with it, or not all of it could be had.
+    void start_failed(ProcessId id);
     /// The same for a helper command of the process. Errors: those of pipe2(2).
     Result<process::StartFiles> for_command(ProcessId id, bool is_probe);
     /// It was reaped, `status` as wait(2) has it. Its last messages come before its end.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <new>
 #include <string>
 #include <utility>
 
@@ -114,7 +115,8 @@ std::vector<std::string> HelperCommands::variables_of(ProcessId id, Helper helpe
         "TRITON_RESULT=" + std::string(result_of(view, mine && mine->was_oom_killed, helper)),
         "TRITON_RESTARTS=" + std::to_string(view.starts > 0 ? view.starts - 1 : 0)};
     if (!view.last_error || lives) {
-        variables.push_back("TRITON_PID=" + std::to_string(static_cast<pid_t>(view.latest_pid)));
+        if (view.latest_pid != Pid{})
+            variables.push_back("TRITON_PID=" + std::to_string(static_cast<pid_t>(view.latest_pid)));
         variables.push_back("TRITON_RUN_SECONDS=" + seconds_text(end - view.since));
     }
     if (lives) return variables;
@@ -139,9 +141,13 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
-    tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
-    if (auto const check = check_of(helper); check && !outcome.is_ok())
-        failures_.push_back({id, *check, outcome_text(outcome)});
+    try {
+        tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
+        if (auto const check = check_of(helper); check && !outcome.is_ok())
+            failures_.push_back({id, *check, outcome_text(outcome)});
+    } catch (std::bad_alloc const&) {
+        // The line is lost. The end is not: nobody would tell of it again.
+    }
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
 }
 

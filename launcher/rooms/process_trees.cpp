@@ -9,6 +9,12 @@
 namespace triton::launcher {
 
 std::expected<Pid, process::SpawnError> ProcessTrees::start(ProcessId id) {
+    auto pid = try_to_start(id);
+    if (!pid) channels_.start_failed(id);
+    return pid;
+}
+
+std::expected<Pid, process::SpawnError> ProcessTrees::try_to_start(ProcessId id) {
     children_.make_room_for_a_start();  // all allocations come first: an exception must not lose a child
     ProgramTable::Entry& program = table_[id.program];
     if (!program.plan || !program.plan->start)

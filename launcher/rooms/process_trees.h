@@ -48,6 +48,7 @@ public:
     void sweep(int signo);
 
 private:
+    std::expected<Pid, process::SpawnError> try_to_start(ProcessId id);
     [[nodiscard]] bool is_marked(ProgramPlan const& plan) const;
     [[nodiscard]] bool is_for_tree(action::Signal const& action) const;
 

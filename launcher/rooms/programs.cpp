@@ -189,32 +189,34 @@ void Programs::set_listening(ProgramTable::Entry& program) {
 
 // Schedules.
 
+/// While nothing is to run, the schedules that there are keep their time, and what is due is dropped, as of a program
+/// that is held. New ones begin afterwards.
 void Programs::set_schedules(std::vector<ProgramId> const& ids, bool runs_servers) {
     for (std::size_t at = 0; schedules_ && at < table_.size(); ++at) {
         ProgramId const id{static_cast<std::uint32_t>(at)};
-        if (!table_[id].is_configured || !table_[id].plan->settings.schedule) schedules_->remove(id);
+        if (!is_scheduled(id)) schedules_->remove(id);
     }
-    if (!runs_servers || agent_.pod().is_isolated) {
-        schedules_.reset();
-        return arm();
-    }
-    for (ProgramId const id : ids) {
-        auto const& schedule = table_[id].plan->settings.schedule;
-        if (!schedule) continue;
-        if (!schedules_) {
-            schedules_ = std::make_unique<Schedules>(
-                loop_, [this](ProgramId due) { events_.dispatch(event::ScheduleDue{due}); });
-        }
-        Result<> const set = schedules_->set(id, *schedule, table_[id].plan->zone, steady_clock::now());
-        if (set) continue;
-        log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
-                   {{"error", std::string_view(set.error().text())}});
-    }
+    runs_schedules_ = runs_servers && !agent_.pod().is_isolated;
+    for (ProgramId const id : ids)
+        if (runs_schedules_ && is_scheduled(id)) set_schedule(id);
     arm();
 }
 
+void Programs::set_schedule(ProgramId id) {
+    if (!schedules_) {
+        schedules_ = std::make_unique<Schedules>(loop_, [this](ProgramId due) {
+            if (runs_schedules_) events_.dispatch(event::ScheduleDue{due});
+        });
+    }
+    ProgramPlan const& plan = *table_[id].plan;
+    Result<> const set = schedules_->set(id, *plan.settings.schedule, plan.zone, steady_clock::now());
+    if (set) return;
+    log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
+               {{"error", std::string_view(set.error().text())}});
+}
+
 std::optional<Duration> Programs::next_run_in(ProgramId id) const {
-    return schedules_ ? schedules_->next_run_in(id, steady_clock::now()) : std::nullopt;
+    return runs_schedules_ && schedules_ ? schedules_->next_run_in(id, steady_clock::now()) : std::nullopt;
 }
 
 // What is left behind.
@@ -290,13 +292,15 @@ void Programs::restore(UpgradeState const& state, Accepted const* active) {
 
 void Programs::restore_schedules(UpgradeState const& state, Accepted const* active) {
     std::vector<ProgramId> const ids = table_.ids_of(plans_);
+    // What keeps its time while nothing is to run does so in any version.
+    for (Schedules::NextRun const& next : state.schedules) {
+        if (static_cast<std::size_t>(next.program) >= table_.size() || !is_scheduled(next.program)) continue;
+        set_schedule(next.program);
+        schedules_->import_next_run(next);
+    }
     if (active) set_schedules(ids, active->configuration.run_servers);
     if (active && active->configuration.run_servers) files_.set(ids);
     files_.restore(state);
-    for (Schedules::NextRun const& next : state.schedules) {
-        if (schedules_) schedules_->import_next_run(next);
-    }
-    arm();
     table_.show(ids);
 }
 

@@ -61,6 +61,10 @@ private:
     void take(ProgramTable::Entry& program, std::shared_ptr<ProgramPlan const> plan);
     void set_listening(ProgramTable::Entry& program);
     void set_schedules(std::vector<ProgramId> const& ids, bool runs_servers);
+    void set_schedule(ProgramId id);
+    [[nodiscard]] bool is_scheduled(ProgramId id) const {
+        return table_[id].is_configured && table_[id].plan->settings.schedule;
+    }
     void arm() { schedule_timer_.arm(schedules_ ? schedules_->next_deadline() : std::nullopt); }
     void tidy();
     void tidy(ProgramId id);
@@ -77,6 +81,7 @@ private:
     Owner& owner_;
     Plans plans_;  // of the active configuration, and the agent's
     std::unique_ptr<Schedules> schedules_;
+    bool runs_schedules_ = false;
     EventLoop::Timer schedule_timer_;
     EventLoop::Timer settle_timer_;
     FilesWatch files_;

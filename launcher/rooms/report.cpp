@@ -33,7 +33,9 @@ std::string_view text(HealthAction action) {
     std::unreachable();
 }
 
+/// None: a program that forks has ended while nobody knew the process that goes on.
 std::string with_pid(std::string who, Pid pid) {
+    if (pid == Pid{}) return who;
     return std::move(who.append(" (pid ").append(std::to_string(as_field(pid))).append(")"));
 }
 
@@ -58,7 +60,7 @@ std::string ReportWriter::who(ProcessId id) const {
 
 /// Writes a record. One about a process begins with its program (if that has a name) and its number.
 void ReportWriter::write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
-                         std::initializer_list<log::LogField> fields) {
+                         std::span<log::LogField const> fields) {
     std::vector<log::LogField> all;
     all.reserve(fields.size() + 2);
     std::string_view const name = names_(id.program).name;
@@ -77,23 +79,20 @@ void ReportWriter::on(action::ReportExited const& exited) {
     if (exited.is_permanent) how += ", a permanent failure,";
     std::string const message = with_pid(who(exited.id), exited.pid) + " ended " + how + " after " +
                                 short_duration(exited.run) + restart_text(exited.restart_in);
-    log::LogField const status{by_signal ? "signal" : "exit_code", std::int64_t{code}};
-    log::LogField const pid{"pid", as_field(exited.pid)};
-    log::LogField const run{"run_seconds", exited.run};
+    std::vector<log::LogField> fields;
+    if (exited.pid != Pid{}) fields.push_back({"pid", as_field(exited.pid)});
+    if (exited.was_oom_killed) {
+        write(log::LogLevel::error, "process-oom-killed",
+              with_pid(who(exited.id), exited.pid) + ": its control group ran out of memory", exited.id, fields);
+    }
+    fields.insert(fields.end(),
+                  {{by_signal ? "signal" : "exit_code", std::int64_t{code}}, {"run_seconds", exited.run}});
+    if (exited.restart_in) fields.push_back({"restart_in_seconds", *exited.restart_in});
     bool const is_fine = exited.status == 0 || exited.was_asked_for || exited.is_expected;
     log::LogLevel const level = is_fine             ? log::LogLevel::info
                                 : exited.restart_in ? log::LogLevel::warning
                                                     : log::LogLevel::error;
-    if (exited.was_oom_killed) {
-        write(log::LogLevel::error, "process-oom-killed",
-              with_pid(who(exited.id), exited.pid) + ": its control group ran out of memory", exited.id, {pid});
-    }
-    if (exited.restart_in) {
-        write(level, "process-exited", message, exited.id,
-              {pid, status, run, {"restart_in_seconds", *exited.restart_in}});
-    } else {
-        write(level, "process-exited", message, exited.id, {pid, status, run});
-    }
+    write(level, "process-exited", message, exited.id, fields);
 }
 
 void ReportWriter::on(action::ReportStartFailed const& failed) {

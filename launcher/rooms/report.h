@@ -59,7 +59,11 @@ private:
     void on(action::ReportSkipped const& skipped);
     void on(action::ReportEnding const& ending);
     void write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
-               std::initializer_list<log::LogField> fields);
+               std::initializer_list<log::LogField> fields) {
+        write(level, event, message, id, std::span(fields));
+    }
+    void write(log::LogLevel level, std::string_view event, std::string const& message, ProcessId id,
+               std::span<log::LogField const> fields);
 
     [[nodiscard]] std::string_view name_of_check(ProcessId id, std::size_t check) const;
 

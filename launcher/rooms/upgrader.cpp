@@ -27,7 +27,7 @@ namespace {
 constexpr std::string_view fit = "fit to take over: ";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
-// How long an upgrade may be held up by children that still share our memory, or by output that nobody takes.
+// How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
 constexpr Duration time_to_get_ready = std::chrono::seconds(5);
 constexpr Duration between_tries = milliseconds(2);
 
@@ -178,7 +178,8 @@ void Upgrader::give_up(Error error) {
     line_.answer_upgrade(std::unexpected(std::move(error)));
 }
 
-/// Tries until nothing stands in the way: no child shares our memory, and no output waits here.
+/// Tries until nothing stands in the way: no child shares our memory, or is on its way to its program, and no output
+/// waits here.
 void Upgrader::try_now() {
     if (!attempt_ || !attempt_->is_checked) return;
     if (supervisor_.phase() != SupervisorPhase::running)
@@ -186,10 +187,12 @@ void Upgrader::try_now() {
     owner_.bring_up_to_date();
     if (supervisor_.phase() != SupervisorPhase::running)  // the end of a critical program has just been seen
         return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
-    bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked();
+    bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked() && !is_start_under_way();
     TimePoint const now = steady_clock::now();
     if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
     if (console_.is_blocked()) return refuse("standard output is blocked: lines would be lost");
+    if (is_start_under_way())
+        return refuse("a process has not executed its program yet: whether it does would be lost");
     if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
     owner_.stop_output();
     std::string why;
@@ -199,6 +202,16 @@ void Upgrader::try_now() {
     });
     owner_.resume_output();
     refuse(failed ? std::move(why) : failed.error().text());
+}
+
+/// Whether a child is on its way to its program. Only who has started it hears whether it gets there.
+bool Upgrader::is_start_under_way() const {
+    for (std::uint32_t program = 0; program < supervisor_.program_count(); ++program) {
+        for (std::uint32_t number = 1; number <= supervisor_.size(ProgramId{program}); ++number) {
+            if (supervisor_.state({ProgramId{program}, ProcessNumber{number}}) == ProcessState::executing) return true;
+        }
+    }
+    return false;
 }
 
 /// Returns only if that has failed, with the reason; then everything is as it was.

@@ -62,6 +62,7 @@ private:
     Result<> check_successor();
     [[nodiscard]] bool has_changed() const;
     void try_now();
+    [[nodiscard]] bool is_start_under_way() const;
     std::string become_successor();
     [[nodiscard]] int execute(std::vector<int> descriptors, int sealed);
     void give_up(Error error);

@@ -75,12 +75,17 @@ NotifyReceiver::~NotifyReceiver() {
         close(sockets_.begin()->first);
 }
 
-/// Makes the directory when it is first needed. Nobody else may write to it, and nobody lists it.
+/// Makes the directory when it is first needed, in that of the control socket, which a first program may come before.
+/// Nobody else may write to it, and nobody lists it.
 bool NotifyReceiver::has_directory() {
     if (has_directory_) return *has_directory_;
     has_directory_ = false;
     if (directory_.empty()) return false;
-    auto const place = Place::find(directory_, Place::LastLink::keep);
+    auto place = Place::find(directory_, Place::LastLink::keep);
+    if (!place && place.error().kind == ErrorKind::not_found) {
+        auto const above = Place::find(directory_.substr(0, directory_.rfind('/')), Place::LastLink::keep);
+        if (above && above->make_directory(0755)) place = Place::find(directory_, Place::LastLink::keep);
+    }
     if (!place) return false;
     place->make_directory(0711);
     UniqueFd const directory = place->open(O_PATH | O_DIRECTORY);
@@ -94,6 +99,16 @@ bool NotifyReceiver::has_directory() {
 /// become another one by itself; so everybody may write then.
 mode_t NotifyReceiver::mode_of(SocketSettings const& settings) {
     return settings.user || ::geteuid() != 0 ? 0600 : 0622;
+}
+
+/// Whether a process with these settings finds the socket, can send to it, and has none that is reached by more than it
+/// should. The file is asked, not a memory of it: a socket may come from another version of us, or have lost its name.
+/// Its group has no rights that others do not have.
+bool NotifyReceiver::is_fit(Socket const& socket, SocketSettings const& settings) {
+    if (socket.address.starts_with('@')) return settings.has_own_root || !has_directory();
+    struct stat status;
+    return !settings.has_own_root && ::lstat(socket.address.c_str(), &status) == 0 && S_ISSOCK(status.st_mode) &&
+           status.st_uid == settings.user.value_or(::geteuid()) && (status.st_mode & 0777) == mode_of(settings);
 }
 
 /// Whether a launcher that was killed has left the name of this socket. A living launcher may use the same directory.
@@ -153,7 +168,10 @@ Result<UniqueFd> NotifyReceiver::make_socket() {
 }
 
 Result<char const*> NotifyReceiver::open_socket(NotifyKey key, SocketSettings const& settings) {
-    if (auto const at = sockets_.find(key); at != sockets_.end()) return at->second.address.c_str();
+    if (auto const at = sockets_.find(key); at != sockets_.end()) {
+        if (is_fit(at->second, settings)) return at->second.address.c_str();
+        close(key);
+    }
     Socket socket{TRY(make_socket()), {}, {}, {}};
     if (!bind_path(socket, key, settings)) {
         socket.fd = TRY(make_socket());

@@ -66,8 +66,9 @@ struct NotifyState {
 /// Hears of the readiness of processes: by a notify socket of their own (NOTIFY_SOCKET) or by a pipe (a newline).
 ///
 /// A process that asks for neither costs nothing. Each has its own socket: messages through it are about it, and
-/// it stays over restarts. Its address is a path where there is a private directory, else, and for programs with a root
-/// directory of their own, an abstract name that the kernel chooses. The sender is checked for each datagram.
+/// it stays over restarts, unless another user or root directory needs another one. Its address is a path where there
+/// is a private directory, else, and for programs with a root directory of their own, an abstract name that the kernel
+/// chooses. The sender is checked for each datagram.
 class NotifyReceiver {
 public:
     struct Callbacks {
@@ -79,9 +80,9 @@ public:
         std::function<void(NotifyKey key, bool is_ready)> pipe_ready;
     };
 
-    /// `directory`: where sockets are made; empty or unusable: abstract names. Its last part is made at the first
-    /// socket, with mode 0711; one that others may write to is not used. `loop` and `quarantine`, where descriptors
-    /// that come with messages go, outlive this.
+    /// `directory`: where sockets are made; empty or unusable: abstract names. Its last two parts are made at the first
+    /// socket, with the modes 0755 and 0711; one that others may write to is not used. `loop` and `quarantine`, where
+    /// descriptors that come with messages go, outlive this.
     NotifyReceiver(EventLoop& loop, process::Quarantine& quarantine, std::string directory, Callbacks callbacks);
     ~NotifyReceiver();
     NotifyReceiver(NotifyReceiver const&) = delete;
@@ -92,8 +93,9 @@ public:
         std::optional<uid_t> user = {};
         std::optional<gid_t> group = {};
     };
-    /// The value of NOTIFY_SOCKET for a process, valid until close(key). Opened at the first call for a key.
-    /// Errors: those of socket(2) and bind(2).
+    /// The value of NOTIFY_SOCKET for a process that is to start, valid until the next call for that key. Opened at the
+    /// first one, and anew when the process could not send to the socket that there is. Errors: those of socket(2) and
+    /// bind(2).
     Result<char const*> open_socket(NotifyKey key, SocketSettings const& settings);
     /// A new pipe for one start: the end that the child gets; close it after the start. Replaces an earlier one.
     /// Errors: those of pipe2(2).
@@ -123,6 +125,7 @@ private:
     static Result<UniqueFd> make_socket();
     bool has_directory();
     static mode_t mode_of(SocketSettings const& settings);
+    bool is_fit(Socket const& socket, SocketSettings const& settings);
     static bool is_abandoned(sockaddr_un const& address);
     bool bind_path(Socket& socket, NotifyKey key, SocketSettings const& settings);
     static Result<> bind_abstract(Socket& socket);

@@ -116,21 +116,33 @@ void Shell::make_room_for_an_end() { make_room_for_one(events_); }
 
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
 
+/// The kernel has forgotten the process: whatever there is no memory for, its end is dispatched.
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
     event::Exited end{id, status, error};
-    if (supervisor_.policy(id.program).forks) {
-        end.successor = pid_files_.successor(id);
-        if (supervisor_.outlives(end)) {
-            if (end.successor) children_.follow(id, std::nullopt, *end.successor);
-            return dispatch(end);
-        }
+    try {
+        take_leave(end);
+    } catch (std::exception const& failure) {
         end.successor.reset();
-        trees_.end(id);
+        tell_error(failure.what());
     }
-    channels_.process_ended(id, status);
-    end.was_oom_killed = channels_.has_died_of_memory(id);
     dispatch(end);
     if (!table_[id.program].is_configured) programs_.settle_soon();
+}
+
+/// Finds out as what a program that forks goes on. When it does not, its other processes are ended, and what it has
+/// said last is heard.
+void Shell::take_leave(event::Exited& end) {
+    if (supervisor_.policy(end.id.program).forks) {
+        end.successor = pid_files_.successor(end.id);
+        if (supervisor_.outlives(end)) {
+            if (end.successor) children_.follow(end.id, std::nullopt, *end.successor);
+            return;
+        }
+        end.successor.reset();
+        trees_.end(end.id);
+    }
+    channels_.process_ended(end.id, end.status);
+    end.was_oom_killed = channels_.has_died_of_memory(end.id);
 }
 
 void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {

@@ -60,6 +60,7 @@ private:
     void before_reaping(ProcessId id, pid_t pid) override { trees_.before_reaping(id, pid); }
     void process_executed(ProcessId id) override;
     void process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) override;
+    void take_leave(event::Exited& end);
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
     void no_child_left() override { dispatch(event::NoChildLeft{}); }
     void orphan_reaped() override { pid_files_.orphan_reaped(); }

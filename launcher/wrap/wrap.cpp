@@ -2,8 +2,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 
 #include <asm/ioctls.h>
+#include <fcntl.h>
 #include <linux/sched.h>
 
 #include "launcher/wrap/early.h"
@@ -69,6 +71,36 @@ void format_listen_pid(char* text, int pid) {
     while (count)
         text[at++] = digits[--count];
     text[at] = 0;
+}
+
+/// Closes descriptors from 3 on. Inherited ones are for the command: if we held them too, a socket that it closes would
+/// stay open. See close_all_descriptors_but() in process_setup.cpp.
+void close_descriptors() {
+    if (process::raw::call(SYS_close_range, 3, ~0U, 0) == 0) return;
+    char const path[] = "/proc/self/fd";
+    long const directory =
+        process::raw::call(SYS_openat, AT_FDCWD, process::raw::address(path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (directory < 0) return;
+    struct Entry {  // linux_dirent64 of getdents64(2)
+        std::uint64_t inode;
+        std::int64_t offset;
+        unsigned short size;
+        unsigned char type;
+        char name[1];
+    };
+    alignas(Entry) char entries[1024];
+    long size = 0;
+    while ((size = process::raw::call(SYS_getdents64, directory, process::raw::address(entries), sizeof entries)) > 0) {
+        for (long at = 0; at < size;) {
+            auto const* const entry = reinterpret_cast<Entry const*>(entries + at);
+            at += entry->size;
+            long fd = 0;
+            for (char const* digit = entry->name; *digit >= '0' && *digit <= '9'; ++digit)
+                fd = fd * 10 + (*digit - '0');
+            if (fd > 2 && fd != directory) (void)process::raw::call(SYS_close, fd);
+        }
+    }
+    (void)process::raw::call(SYS_close, directory);
 }
 
 bool equal(char const* a, char const* b) {
@@ -462,8 +494,7 @@ WrapOutcome Init::run(char** argv, char** envp) {
         leave_directory();
         (void)reap();  // those that ended before SIGCHLD was kept for us
     }
-    // Inherited descriptors are for the command: if we held them too, a socket that it closes would stay open.
-    (void)process::raw::call(SYS_close_range, 3, ~0U, 0);
+    close_descriptors();
     for (;;) {
         int signo = 0;
         if (!wait_for_signal(signo)) {

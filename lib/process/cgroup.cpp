@@ -213,6 +213,7 @@ constexpr std::array<LimitFile, 6> limit_files{{{"memory.max", &CgroupLimits::me
                                                 {"pids.max", &CgroupLimits::pids_max, "max"},
                                                 {"cpu.max", &CgroupLimits::cpu_max, "max"}}};
 constexpr std::string_view initial_weight = "100";
+constexpr int most_rounds_of_a_kill = 64;  // without a freeze
 
 std::string limit_text(LimitFile const& file, std::uint64_t value) {
     if (value == unlimited) return "max";
@@ -294,11 +295,12 @@ Result<> Cgroup::set_limits(CgroupLimits const& limits) {
 Result<> Cgroup::kill() const {
     auto const populated = is_populated();
     if (populated && !*populated) return {};
-    // A frozen process still dies of SIGKILL, but starts nothing more.
-    TRY(freeze(true));
+    // A frozen process still dies of SIGKILL, but starts nothing more. Linux before 5.2 cannot freeze a group, and who
+    // may not is refused; then the processes decide how many are new each time.
+    bool const is_frozen = freeze(true).has_value();
     std::vector<pid_t> known;
     Result<> result;
-    for (;;) {
+    for (int rounds = 0; is_frozen || rounds < most_rounds_of_a_kill; ++rounds) {
         std::vector<pid_t> pids;
         result = collect_processes(path_, pids);
         bool const is_all =
@@ -307,7 +309,7 @@ Result<> Cgroup::kill() const {
         signal_all(pids, SIGKILL);
         known = std::move(pids);
     }
-    TRY(freeze(false));
+    if (is_frozen) TRY(freeze(false));
     return result;
 }
 

@@ -39,8 +39,8 @@ public:
     /// Errors: "the memory controller is not delegated to /x", "cannot write /x/web-1/memory.max: <reason>".
     Result<> set_limits(CgroupLimits const& limits);
 
-    /// SIGKILL to all processes in it, and to what they start meanwhile: by a freeze, signals and a thaw. Does not wait
-    /// for their end. The group can be used again.
+    /// SIGKILL to all processes in it, and to what they start meanwhile: by a freeze, signals and a thaw; where it
+    /// cannot be frozen, for a while. Does not wait for their end. The group can be used again.
     Result<> kill() const;
     /// `signo` to each process in it, once.
     Result<> signal(int signo) const;

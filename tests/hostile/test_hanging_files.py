@@ -9,7 +9,7 @@ import pytest
 
 from harness.agent import AGENT, Agent, read_answer
 from harness.control import Varlink, reach
-from harness.process import BINARY, Exit, eventually
+from harness.process import BINARY, Exit, eventually, run_plainly
 from harness.programs import document, run, service
 
 FAN_CLASS_CONTENT = 0x4
@@ -108,6 +108,23 @@ def test_what_hangs_for_long_is_rejected_and_tried_again(running, hanging):
 def test_a_stop_does_not_wait_for_it(running, hanging):
     give(running, hanging, {"web": service("web")})
     eventually(lambda: waits_for_it(running), "a copy of the launcher opens it")
+    assert running.stop() == Exit(code=0)
+
+
+def test_no_upgrade_while_a_program_is_not_executed(as_pid1, area, hanging):
+    """The next version would not hear whether it is: the process would be on its way to it for ever."""
+    slow = area / "slow"
+    slow.write_bytes((as_pid1.programs / "probe").read_bytes())
+    slow.chmod(0o755)
+    hanging.add(slow)
+    running = run(as_pid1, {"slow": {"command": [str(slow), "tag:slow", "trap", "say:up", "until:15"]}})
+    eventually(lambda: "executing" in running.ctl("status"), "it waits in execve")
+    done = run_plainly("ctl", "--socket", running.control, "upgrade", BINARY)
+    assert done.returncode == 1
+    assert "a process has not executed its program yet: whether it does would be lost" in done.stderr
+    hanging.let_go()
+    running.wait_up(tag="slow")
+    running.ctl("upgrade", BINARY)
     assert running.stop() == Exit(code=0)
 
 

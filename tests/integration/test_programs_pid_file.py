@@ -84,6 +84,7 @@ def test_a_start_that_takes_too_long(start, area, words):
     launcher.wait_for_event("process-timed-out", program="web", what="start")
     ended = launcher.wait_for_event("process-exited", program="web")
     assert ended["signal"] == signal.SIGKILL
+    assert ("pid" in ended) == ("(pid" in ended["message"]) == (words == ("hang",))  # else nobody is known
     assert launcher.wait() == Exit(code=137)
 
 

@@ -44,6 +44,17 @@ def test_a_line_makes_it_ready(start, area):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_a_stop_before_the_line_comes_is_no_failure(start, area):
+    """The probe waits for a line until somebody cancels it."""
+    launcher = start({"db": shell("echo starting >&2; wait never")})
+    launcher.wait_for_event("process-started", program="triton-agent")
+    launcher.wait_for_event("process-started", program="db")
+    launcher.ctl("restart", "--no-wait", "db")
+    launcher.wait_for_event("process-exited", program="db")
+    assert launcher.stop() == Exit(code=0)
+    assert not launcher.events_named("helper-failed")
+
+
 @pytest.mark.parametrize("stream, is_ready", [(None, True), ("stderr", True), ("stdout", False)])
 def test_streams(start, stream, is_ready):
     readiness = LISTENING if stream is None else {**LISTENING, "stream": stream}

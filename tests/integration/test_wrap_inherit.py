@@ -20,10 +20,12 @@ def test_no_descriptor_of_ours_leaks(place):
     assert report["fds"] == [0, 1, 2]
 
 
-def test_our_copies_of_the_commands_descriptors_are_closed(place):
-    """Pitfall 7: a socket or pipe that the command closes must really be closed, hence not be kept open by us."""
+@pytest.mark.parametrize("refused", [[], ["--deny-close-range"]], ids=["new", "old"])
+def test_our_copies_of_the_commands_descriptors_are_closed(place, refused):
+    """Pitfall 7: a socket or pipe that the command closes must really be closed, hence not be kept open by us. Linux
+    before 5.9 does not have close_range(2), and a seccomp profile may refuse it."""
     read_end, write_end = os.pipe()
-    launcher = place.wrap("trap", f"close:{write_end}", "say:up", "wait", pass_fds=[write_end])
+    launcher = place.wrap("trap", f"close:{write_end}", "say:up", "wait", pass_fds=[write_end], place=refused)
     os.close(write_end)
     launcher.wait_up()
     assert select.select([read_end], [], [], 10)[0], "the launcher keeps the descriptor open"

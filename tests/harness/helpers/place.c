@@ -37,7 +37,7 @@ struct List {
 static bool pid1, terminal, new_session, hide_proc, read_only;
 static long report_fd = -1, uid = -1, mask = -1, processes = -1, files = -1, file_size = -1, niceness;
 static long term_after = -1;
-static bool deny_far_close, deny_exit_127, deny_shared_clone;
+static bool deny_far_close, deny_close_range, deny_exit_127, deny_shared_clone;
 static char const *directory, *root, *monotonic, *out_of_memory;
 static struct List tmpfs, binds, extra_fds, closed;
 static unsigned long blocked, ignored;
@@ -65,6 +65,7 @@ static struct Option {
     {.name = "--file-size", .number = &file_size},  // RLIMIT_FSIZE
     {.name = "--nice", .number = &niceness},
     {.name = "--deny-far-close", .flag = &deny_far_close},        // close(2) of a descriptor that nobody can have kills
+    {.name = "--deny-close-range", .flag = &deny_close_range},    // as Linux before 5.9
     {.name = "--deny-exit-127", .flag = &deny_exit_127},          // who wants to exit with that code is killed instead
     {.name = "--deny-shared-clone", .flag = &deny_shared_clone},  // as qemu's user mode: memory is shared by vfork only
     {.name = "--term-after", .number = &term_after},  // SIGTERM when the program has made so many system calls
@@ -200,6 +201,7 @@ static void filter(long call, unsigned mask, unsigned short compare, unsigned va
 static void install_filters(void) {
     // close(N) for N >= 4096 can only come from a loop over all possible descriptors
     if (deny_far_close) filter(SYS_close, ~0U, BPF_JGE, 4096, SECCOMP_RET_KILL_PROCESS);
+    if (deny_close_range) filter(SYS_close_range, ~0U, BPF_JGE, 0, SECCOMP_RET_ERRNO | ENOSYS);
     if (deny_exit_127) filter(SYS_exit_group, ~0U, BPF_JEQ, 127, SECCOMP_RET_KILL_PROCESS);
     if (deny_shared_clone) filter(SYS_clone, CLONE_VM | CLONE_VFORK, BPF_JEQ, CLONE_VM, SECCOMP_RET_ERRNO | EINVAL);
 }

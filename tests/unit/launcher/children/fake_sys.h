@@ -101,7 +101,10 @@ public:
         auto const refused = signal_errors.find(pid);
         return refused == signal_errors.end() ? 0 : refused->second;
     }
-    pid_t group_of(pid_t pid) override { return pid; }
+    pid_t group_of(pid_t pid) override {
+        if (throws_at_group_of > 0 && throws_at_group_of-- == 1) throw std::bad_alloc();
+        return pid;
+    }
     pid_t own_pid() override { return own; }
     void list_children(std::vector<pid_t>& children) override {
         calls.emplace_back("list");
@@ -171,6 +174,7 @@ public:
     process::StartFiles last_files;
     std::deque<int> spawn_errors;  // of the next spawns; 0: none
     int throws_at_spawn = 0;       // the n-th from now throws bad_alloc
+    int throws_at_group_of = 0;    // the same
     std::map<pid_t, process::SpawnError> errors_of_children;
     std::deque<int> wait_errors;  // of the next waits; the last one stays when `refuses_to_wait`
     bool refuses_to_wait = false;

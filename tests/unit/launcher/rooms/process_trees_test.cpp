@@ -10,6 +10,7 @@
 #include <utility>
 
 #include <gmock/gmock.h>
+#include <sys/socket.h>
 
 #include "tests/unit/launcher/rooms/rooms_subject.h"
 
@@ -75,6 +76,25 @@ TEST_F(ProcessTreesTest, ATreeWithoutAGroupIsKnownByItsMark) {
     ASSERT_TRUE(trees.start(first));
     EXPECT_LT(sys.last_files.mark, second) << "which a process that has the earlier one may set";
     EXPECT_GE(sys.last_files.mark, process::lowest_mark);
+}
+
+/// Who waits for the process would otherwise sit at a terminal without one.
+TEST_F(ProcessTreesTest, AFailedStartLeavesNoTerminal) {
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"tty":true}}})"));
+    int ends[2];
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+    UniqueFd const client{ends[0]};
+    channels.attach(first, 0, {.connection = UniqueFd{ends[1]}, .follows = true});
+    sys.spawn_errors = {EAGAIN};
+    EXPECT_FALSE(trees.start(first));
+    EXPECT_FALSE(channels.check_attachment(first, false)) << "there is none to attach to";
+    std::string frames(100, '\0');
+    ssize_t const size = ::read(client.get(), frames.data(), frames.size());
+    frames.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+    std::string wanted;
+    append_attach_frame(wanted, AttachFrame::started);
+    append_attach_frame(wanted, AttachFrame::ended, std::to_string(127 << 8));
+    EXPECT_EQ(frames, wanted);
 }
 
 TEST_F(ProcessTreesTest, ATreeThatIsLeftAloneHasNoMark) {

@@ -106,6 +106,48 @@ TEST_F(ProgramsTest, RunsOfASchedulePassWithTheConfigurationThatHasIt) {
     EXPECT_FALSE(programs.next_run_in(ProgramId{0}));
 }
 
+/// An isolation that comes more often than the schedule would else keep the program from running for ever.
+TEST_F(ProgramsTest, ASchedulesTimePassesWhileNothingMayRun) {
+    std::string const program = R"("programs":{"a":{"command":["/bin/a"],"schedule":{"every":"1h","onStart":true}}}})";
+    ASSERT_TRUE(activate("{" + program));
+    until([this] { return !actions.empty(); });
+    start();
+    end(FakeSys::first_pid);
+    EXPECT_EQ(sys.started, 1);
+    auto const before = programs.next_run_in(ProgramId{0});
+    ASSERT_TRUE(before);
+    ASSERT_TRUE(activate(R"({"runServers":false,)" + program));
+    EXPECT_FALSE(programs.next_run_in(ProgramId{0}));
+    UpgradeState state = RoomsSubject::state();
+    programs.save(state);
+    ASSERT_EQ(state.schedules.size(), 1U);
+    state.schedules[0].when -= std::chrono::minutes(50);
+    programs.restore_schedules(state, active.get());
+    EXPECT_FALSE(programs.next_run_in(ProgramId{0}));
+    ASSERT_TRUE(activate("{" + program));
+    auto const after = programs.next_run_in(ProgramId{0});
+    ASSERT_TRUE(after);
+    EXPECT_LT(*after, std::chrono::minutes(11));
+    EXPECT_GT(*after, std::chrono::minutes(9)) << "no run for having come back";
+}
+
+TEST_F(ProgramsTest, WhatIsDueWhileNothingMayRunIsDropped) {
+    options.agent.is_reporting = true;
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"schedule":{"every":"50ms"}}}})"));
+    agent.set_pod(isolated());
+    ASSERT_TRUE(programs.activate(active.get(), false));
+    UpgradeState state = RoomsSubject::state();
+    programs.save(state);
+    ASSERT_EQ(state.schedules.size(), 1U);
+    TimePoint const due = state.schedules[0].when;
+    until([&] {
+        programs.save(state);
+        return state.schedules[0].when > due;
+    });
+    EXPECT_THAT(actions, IsEmpty());
+    EXPECT_THAT(logged(), testing::Not(testing::HasSubstr("skipped")));
+}
+
 TEST_F(ProgramsTest, TheNextRunOutlivesAnUpgrade) {
     ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"schedule":{"every":"1h"}}}})"));
     UpgradeState state = RoomsSubject::state();

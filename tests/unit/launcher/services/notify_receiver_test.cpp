@@ -185,7 +185,7 @@ TEST_F(NotifyReceiverTest, HearsByAPath) {
 
 TEST_F(NotifyReceiverTest, HearsByAnAbstractNameWhereThereIsNoDirectory) {
     for (std::string const& where :
-         {std::string(), directory + "/none/none", directory + '/' + std::string(200, 'x')}) {
+         {std::string(), directory + "/none/none/none", directory + '/' + std::string(200, 'x')}) {
         receiver = make(where);
         char const* const address = open(web);
         ASSERT_EQ(address[0], '@');
@@ -207,6 +207,17 @@ TEST_F(NotifyReceiverTest, MakesItsDirectoryForItselfAlone) {
     EXPECT_EQ(status.st_mode & 07777, 0711);
     EXPECT_EQ(send(open(web), "READY=1"), 0);
     run_until([this] { return !told.empty(); });
+}
+
+/// The first program of a container starts before the control socket, which makes that directory, too.
+TEST_F(NotifyReceiverTest, MakesTheDirectoryAboveIt) {
+    mode_t const umask = ::umask(077);
+    receiver = make(directory + "/triton-launch/notify");
+    EXPECT_EQ(open(web), directory + "/triton-launch/notify/notify.1.1");
+    ::umask(umask);
+    struct stat status{};
+    ASSERT_EQ(::lstat((directory + "/triton-launch").c_str(), &status), 0);
+    EXPECT_EQ(status.st_mode & 07777, 0755);
 }
 
 TEST_F(NotifyReceiverTest, UsesNoDirectoryThatOthersMayWriteTo) {
@@ -255,6 +266,45 @@ TEST_F(NotifyReceiverTest, SocketBelongsToTheUserOfTheProcess) {
     EXPECT_EQ(status.st_uid, 4711);
     EXPECT_EQ(status.st_gid, 4712);
     EXPECT_EQ(status.st_mode & 07777, 0600);
+}
+
+/// A configuration may give the program another user between two starts.
+TEST_F(NotifyReceiverTest, AnotherUserGetsAnotherSocket) {
+    if (::getuid() != 0) GTEST_SKIP() << "needs root";
+    receiver = make(directory);
+    std::string const address = open(web);
+    for (std::optional<uid_t> const user :
+         {std::optional<uid_t>(4711), std::optional<uid_t>(4713), std::optional<uid_t>()}) {
+        EXPECT_EQ(open(web, {.has_own_root = false, .user = user}), address);
+        struct stat status{};
+        ASSERT_EQ(::lstat(address.c_str(), &status), 0);
+        EXPECT_EQ(status.st_uid, user.value_or(0));
+        EXPECT_EQ(status.st_mode & 07777, user ? 0600 : 0622);
+        told.clear();
+        EXPECT_EQ(send(address.c_str(), "READY=1"), 0);
+        run_until([this] { return !told.empty(); });
+    }
+}
+
+TEST_F(NotifyReceiverTest, AnotherRootGetsAnotherSocket) {
+    receiver = make(directory);
+    std::string const path = open(web);
+    std::string const abstract = open(web, {.has_own_root = true});
+    EXPECT_EQ(abstract[0], '@');
+    EXPECT_FALSE(std::filesystem::exists(path));
+    EXPECT_EQ(open(web, {.has_own_root = true}), abstract);  // stays over restarts
+    EXPECT_EQ(open(web), path);
+    EXPECT_EQ(send(path.c_str(), "READY=1"), 0);
+    run_until([this] { return !told.empty(); });
+}
+
+TEST_F(NotifyReceiverTest, SocketThatLostItsNameIsReplaced) {
+    receiver = make(directory);
+    std::string const path = open(web);
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    EXPECT_EQ(open(web), path);
+    EXPECT_EQ(send(path.c_str(), "READY=1"), 0);
+    run_until([this] { return !told.empty(); });
 }
 
 TEST_F(NotifyReceiverTest, WhoMaySpeakIsAskedEachTime) {
@@ -391,7 +441,7 @@ TEST_F(NotifyReceiverTest, UpgradeKeepsAddressesAndWhatWaits) {
     auto const before = std::exchange(receiver, make(directory));
     ASSERT_TRUE(receiver->import_state(state));
     EXPECT_EQ(open(web), path);
-    EXPECT_EQ(open(db), abstract);
+    EXPECT_EQ(open(db, {.has_own_root = true}), abstract);
     EXPECT_EQ(::fcntl(state.sockets[0].fd, F_GETFD) & FD_CLOEXEC, FD_CLOEXEC);
     EXPECT_EQ(send(abstract.c_str(), "WATCHDOG=1"), 0);
     EXPECT_EQ(::write(pipe.get(), "\n", 1), 1);

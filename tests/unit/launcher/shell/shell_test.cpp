@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <optional>
@@ -13,6 +14,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "tests/unit/launcher/children/fake_sys.h"
@@ -102,6 +105,29 @@ TEST_F(ShellTest, AnExceptionInTheMiddleOfARoundLosesNothing) {
     EXPECT_EQ(spawns().size(), 7) << "one start was tried twice";
     EXPECT_EQ(sys.dead.size(), 0);
     EXPECT_EQ(sys.living, 0);
+}
+
+/// What it said last could not be heard. It has been reaped, so nobody would tell of its end again.
+TEST_F(ShellTest, AnEndIsSeenWhateverThereIsNoMemoryFor) {
+    options.built_in.configuration =
+        R"({"programs":{"web":{"command":["/bin/true"],"readiness":{"type":"notify","notifyAccess":"all"}}}})";
+    int started = 0;
+    sys.on_spawn = [&](pid_t pid) {
+        if (++started > 1) return sys.send(SIGTERM);
+        UniqueFd const socket{::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)};
+        sockaddr_un to{};
+        to.sun_family = AF_UNIX;
+        std::string_view const name = sys.last_files.notify_socket;
+        ASSERT_TRUE(name.starts_with('@')) << name;
+        name.substr(1).copy(to.sun_path + 1, sizeof to.sun_path - 1);
+        auto const size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
+        ASSERT_EQ(::sendto(socket.get(), "READY=1", 7, 0, reinterpret_cast<sockaddr*>(&to), size), 7);
+        sys.throws_at_group_of = 1;
+        sys.end(pid, 1 << 8);
+    };
+    EXPECT_EQ(run(), 0);
+    EXPECT_EQ(started, 2);
+    EXPECT_EQ(sys.throws_at_group_of, 0);
 }
 
 /// The flood is passed on to the process, and still the stop comes through and its end is seen.

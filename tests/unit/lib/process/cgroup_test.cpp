@@ -1,6 +1,7 @@
 #include "lib/process/cgroup.h"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
@@ -339,6 +340,31 @@ TEST(CgroupTree, KillReachesAllAndNobodyElse) {
         if (auto const removed = group.remove(); !removed) return removed.error().text();
         return {};
     });
+}
+
+/// Directories that play a tree of Linux before 5.2.
+TEST(CgroupTree, KillsWhatCannotBeFrozen) {
+    char name[] = "/tmp/triton-cgroup.XXXXXX";
+    std::string const top = ::mkdtemp(name);
+    std::ofstream(top + "/cgroup.subtree_control").put('\n');
+    auto const tree = process::CgroupTree::open(top);
+    ASSERT_TRUE(tree) << tree.error().text();
+    pid_t const pid = ::fork();
+    if (pid == 0) {
+        for (;;)
+            ::pause();
+    }
+    {
+        process::Cgroup const group = tree->make_group("web", 1).value();
+        std::ofstream(group.path() + "/cgroup.procs") << pid << '\n';
+        Result<> const killed = group.kill();
+        EXPECT_TRUE(killed) << killed.error().text();
+    }
+    (void)::kill(pid, SIGTERM);  // comes too late
+    int status = -1;
+    EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+    EXPECT_EQ(status, SIGKILL);
+    std::filesystem::remove_all(top);
 }
 
 TEST(CgroupTree, TheGroupCanBeUsedAfterAKill) {
