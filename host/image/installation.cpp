@@ -364,7 +364,8 @@ Result<std::optional<Damage>> damage_of(Workshop& shop, Uuid const& uuid) {
     if (!TRY(shop.catalog.has(uuid))) return std::optional<Damage>();
     Image const image = TRY(shop.catalog.get(uuid));
     auto const tree = TRY(storage::TreeName::parse(image.tree));
-    Damage damage{.has_tree = TRY(LayerTrees(*shop.pool).has(tree))};
+    bool const has_tree = TRY(LayerTrees(*shop.pool).has(tree));
+    Damage damage{.has_tree = has_tree};
     for (role::Digest const& digest : TRY(shop.store.referenced_by({"image", uuid.text()})))
         if (!TRY(shop.store.find(digest))) damage.blobs.push_back(digest);
     return damage.has_tree && damage.blobs.empty() ? std::optional<Damage>() : damage;

@@ -79,7 +79,8 @@ Result<std::vector<ScrubFinding>> lost_trees(Workshop& shop) {
     for (Image const& image : TRY(shop.catalog.list())) {
         auto const damage = TRY(damage_of(shop, image.uuid()));
         if (!damage || damage->has_tree) continue;
-        lost.push_back({.digest = TRY(shop.catalog.layers(image.uuid())).back().chain,
+        auto const layers = TRY(shop.catalog.layers(image.uuid()));
+        lost.push_back({.digest = layers.empty() ? image.tree : layers.back().chain,
                         .images = {title(image)},
                         .reason = "its tree, " + image.tree + ", is missing"});
     }

@@ -287,9 +287,9 @@ def test_a_tarball_with_nothing_in_it_is_not_an_image(area, host, content):
 def test_an_image_in_another_format_is_not_taken_for_a_root_file_system(area, host):
     layout = two_layers(area)
     archive = tarball(layout.path, area / "image.tar")
-    for path, kind in ((layout.path, "oci:"), (archive, "oci-archive:")):
+    for path, kind, doing in ((layout.path, "oci:", ""), (archive, "oci-archive:", f"cannot import {archive}: ")):
         said = host.run("import", path, code=1).stderr
-        assert said == (f"imgadm: error (InvalidParameter): cannot import {path}: {path} is an OCI layout; "
+        assert said == (f"imgadm: error (InvalidParameter): {doing}{path} is an OCI layout; "
                         f"imgadm import {kind}{path} imports its image\n")
     saved = fill(area / "saved", {"manifest.json": "[]", "repositories": "{}"})
     said = host.run("import", tarball(saved, area / "saved.tar"), code=1).stderr
