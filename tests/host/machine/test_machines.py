@@ -296,7 +296,7 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     assert vmadm("exec", "exec", BUSYBOX, "sh", "-c", "kill -9 $$").returncode == 128 + 9
     careless = ("env", "--ignore-signal=CHLD", "--block-signal=ALRM", "vmadm")  # as some callers leave these signals
     assert host.run(*careless, "exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
-    wrong = host.run(*careless, "validate", "create", "lx", input=payload(tiny, launch={"programs": {"main": {"command": 1}}}))
+    wrong = host.run(*careless, "validate", "create", input=payload(tiny, launch={"programs": {"main": {"command": 1}}}))
     assert wrong.returncode == 1 and "VALID" not in wrong.stdout + wrong.stderr, wrong
     assert host.run("env", "PATH=/nowhere", "/usr/bin/vmadm", "exec", "exec", "busybox", "true").returncode == 0, "the caller's PATH is of no use"
     assert vmadm.says("exec", "exec", "/nowhere") == (127, "vmadm: cannot execute /nowhere: No such file or directory\n")
@@ -318,15 +318,15 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     run = f"vmadm exec exec {BUSYBOX} sh /inside"
 
     def shown(command):
-        """At a terminal; without the echo of the end of script's own input."""
-        done = host.run("sh", "-c", 'script -qec "$1" /dev/null </dev/null | tr "\\r" R', "sh", command)
+        """At a terminal, without its CRs, and the echo of the end of script's own input."""
+        done = host.run("sh", "-c", 'script -qec "$1" /dev/null </dev/null | tr -d "\\r"', "sh", command)
         return done.stdout.replace("^D\b\b", "")
 
     def read(file):
         return host.run("sh", "-c", f'tr "\\r" R <{file}').stdout
 
-    assert shown(f"echo in | {run} cat") == "aR\nbR\nerrorR\n4R\n5R\ninR\n"
-    assert (shown(f"{run} </dev/null >/tmp/out"), read("/tmp/out")) == ("errorR\n", "a\nb\n5\n")
+    assert shown(f"echo in | {run} cat") == "a\nb\nerror\n4\n5\nin\n"
+    assert (shown(f"{run} </dev/null >/tmp/out"), read("/tmp/out")) == ("error\n", "a\nb\n5\n")
     text = shown(f"{run} >/tmp/out 2>/tmp/errors")
     assert "a" not in text and "error" not in text, text
     assert (read("/tmp/out"), read("/tmp/errors")) == ("a\nb\n3\n", "error\n")
