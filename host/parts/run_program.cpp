@@ -68,10 +68,10 @@ void read_output(int fd, std::function<bool(std::string_view piece)> const& take
     }
 }
 
-int exit_code_of(pid_t pid) {
+Result<int> exit_code_of(pid_t pid) {
     int status = 0;
-    while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(pid, &status, 0) < 0)
+        if (errno != EINTR) return fail(errno, "wait for the end of a program");
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -88,7 +88,7 @@ Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::strin
         end.output.append(piece.substr(0, most_output - end.output.size()));
         return true;
     });
-    end.exit_code = exit_code_of(started.pid);
+    end.exit_code = TRY(exit_code_of(started.pid));
     return end;
 }
 

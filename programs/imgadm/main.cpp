@@ -8,6 +8,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "lib/base/default_signals.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
@@ -43,6 +44,7 @@ int report(Failure const& failure, bool is_json) {
 
 int main(int argc, char** argv) {
     triton::reserve_missing_standard_descriptors();
+    triton::take_default_signals();
     ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
     std::vector<std::string> const words(argv + 1, argv + argc);
     auto const line = triton::program::parse_command_line(words);

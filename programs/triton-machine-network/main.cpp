@@ -9,6 +9,7 @@
 #include "host/network/documents.h"
 #include "host/network/host.h"
 #include "host/network/ports.h"
+#include "lib/base/default_signals.h"
 #include "lib/base/read_file.h"
 #include "lib/base/uuid.h"
 #include "lib/base/write_all.h"
@@ -94,4 +95,7 @@ int run(int count, char** arguments) {
 
 }  // namespace triton::program
 
-int main(int argc, char** argv) { return triton::program::run(argc, argv); }
+int main(int argc, char** argv) {
+    triton::take_default_signals();
+    return triton::program::run(argc, argv);
+}

@@ -174,11 +174,11 @@ private:
     msghdr message_{};
 };
 
-/// Waits for the child. Returns its exit code.
-int wait_for(pid_t child) {
+/// Waits for the child. Returns its exit code; nothing when it cannot be waited for, with errno.
+std::optional<int> wait_for(pid_t child) {
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return std::nullopt;
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
@@ -206,7 +206,7 @@ int wait_for(pid_t child) {
     for (int fd = 0; fd < 3; ++fd)
         ::close(fd);
     terminal.reset();
-    ::_exit(wait_for(program));
+    ::_exit(wait_for(program).value_or(not_entered));
 }
 
 }  // namespace
@@ -252,9 +252,10 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
         if (end.why == Relayed::killed) return 128 + end.signal;
         if (end.why == Relayed::left) return 0;
     }
-    int const code = wait_for(child);
+    auto const code = wait_for(child);
+    if (!code) return fail(errno, "wait for the end of a program in VM " + name);
     if (code == not_entered) return fail(ErrorKind::denied, what, "its namespaces do not let us in");
-    return code;
+    return *code;
 }
 
 }  // namespace triton::program

@@ -57,8 +57,8 @@ Result<> lend_file(std::string const& name, std::int64_t leader, std::string con
     if (child < 0) return fail(errno, what);
     if (child == 0) attach(pidfd.get(), root.get(), tree.get(), inside.c_str());
     int status = 0;
-    while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-    }
+    while (::waitpid(child, &status, 0) < 0)
+        if (errno != EINTR) return fail(errno, what);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return {};
     if (WIFEXITED(status)) return fail(WEXITSTATUS(status), what + " at " + inside);
     return fail(ErrorKind::internal, what, "it took longer than 10 seconds, or its child was killed");

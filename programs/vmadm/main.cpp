@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "host/machine/listing.h"
+#include "lib/base/default_signals.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -120,6 +121,7 @@ int run(std::vector<std::string> words) {
 
 int main(int argc, char** argv) {
     triton::reserve_missing_standard_descriptors();
+    triton::take_default_signals();
     std::signal(SIGPIPE, SIG_IGN);  // write(2) tells when a reader has gone
     ::umask(022);
     return triton::program::run({argv + 1, argv + argc});

@@ -4,6 +4,7 @@
 
 #include <unistd.h>
 
+#include "lib/base/default_signals.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
 #include "programs/vminfod/options.h"
@@ -30,6 +31,7 @@ int run(int argc, char** argv, char** environment) {
 }  // namespace
 
 int main(int argc, char** argv, char** environment) {
+    triton::take_default_signals();
     try {
         return run(argc, argv, environment);
     } catch (std::exception const& error) {
