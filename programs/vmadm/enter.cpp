@@ -20,6 +20,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
@@ -32,7 +33,12 @@ namespace {
 constexpr int all_namespaces =
     CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWPID | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWCGROUP;
 constexpr std::size_t most_proc_bytes = 64 << 10;
-constexpr int not_entered = 125;  // as in env(1) and others: the program was not even tried
+
+/// What the child does before the program runs. `stage_texts` has what an error calls each.
+enum class Stage : std::uint8_t { namespaces, root, identity, terminal, start };
+constexpr std::array<std::string_view, 5> stage_texts{"enter its namespaces", "enter its root directory",
+                                                      "become its root", "make a terminal", "start a process"};
+static_assert(stage_texts.size() == static_cast<std::size_t>(Stage::start) + 1);
 
 std::string proc_file(std::int64_t pid, char const* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
@@ -182,31 +188,52 @@ std::optional<int> wait_for(pid_t child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
+/// Why the child has not come so far.
+struct Refusal {
+    Stage stage = Stage::namespaces;
+    int error = 0;
+};
+
+[[noreturn]] void refuse(int report, Stage stage) {
+    Refusal const refusal{stage, errno};
+    (void)!::write(report, &refusal, sizeof refusal);  // nobody else to tell
+    ::_exit(EXIT_FAILURE);
+}
+
+/// Waits until the child runs the program, or has refused to.
+std::optional<Refusal> read_refusal(int report) {
+    Refusal refusal;
+    ssize_t got = 0;
+    do {
+        got = ::read(report, &refusal, sizeof refusal);
+    } while (got < 0 && errno == EINTR);
+    return got == sizeof refusal ? std::optional(refusal) : std::nullopt;
+}
+
 /// Runs in the child: becomes a process of the machine and starts the program as its own child, which is in its PID
 /// namespace.
-[[noreturn]] void enter(Entry const& entry) {
+[[noreturn]] void enter(Entry const& entry, int report) {
     // Until it executes a program of the machine, the machine's root sees a copy of us and must not open its files.
     ::prctl(PR_SET_DUMPABLE, 0);
-    bool const is_inside =
-        ::setns(entry.pidfd.get(), all_namespaces) == 0 && ::fchdir(entry.root.get()) == 0 && ::chroot(".") == 0;
-    if (!is_inside) ::_exit(not_entered);
+    if (::setns(entry.pidfd.get(), all_namespaces) != 0) refuse(report, Stage::namespaces);
+    if (::fchdir(entry.root.get()) != 0 || ::chroot(".") != 0) refuse(report, Stage::root);
     for (int capability = 0; capability < 64; ++capability)
         if (!(entry.capabilities >> capability & 1)) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
-    if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0) ::_exit(not_entered);
+    if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0)
+        refuse(report, Stage::identity);
     std::optional<Terminal> terminal;
     if (entry.terminal) {
         terminal = make_terminal();
-        if (!terminal || !FileMessage().send(entry.terminal.get(), terminal->ours.get())) ::_exit(not_entered);
+        if (!terminal || !FileMessage().send(entry.terminal.get(), terminal->ours.get()))
+            refuse(report, Stage::terminal);
         terminal->ours = UniqueFd();
     }
     pid_t const program = ::fork();
-    if (program < 0) ::_exit(not_entered);
+    if (program < 0) refuse(report, Stage::start);
     if (program == 0) execute(entry, terminal ? terminal->theirs.get() : -1);
-    // This process stays only to report how the program ends, with nothing open.
-    for (int fd = 0; fd < 3; ++fd)
-        ::close(fd);
-    terminal.reset();
-    ::_exit(wait_for(program).value_or(not_entered));
+    // This process stays only to tell how the program ends, with nothing open.
+    ::syscall(SYS_close_range, 0U, ~0U, 0U);
+    ::_exit(wait_for(program).value_or(EXIT_FAILURE));
 }
 
 }  // namespace
@@ -238,10 +265,17 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     }
     TRY(join_cgroups(groups));  // changing this process is fine, since it ends soon
     TRY(take_limits(leader));
+    Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, what);
-    if (child == 0) enter(entry);
+    if (child == 0) enter(entry, report.writer.get());
+    report.writer = UniqueFd();
     entry.terminal = UniqueFd();
+    if (auto const refusal = read_refusal(report.reader.get())) {
+        (void)wait_for(child);
+        std::string const stage(stage_texts.at(static_cast<std::size_t>(refusal->stage)));
+        return fail(kind_of_errno(refusal->error), what, stage + ": " + errno_text(refusal->error));
+    }
     UniqueFd const ours = terminals ? FileMessage().receive(terminals.get()) : UniqueFd();
     if (ours && !is_terminal(ours.get()))
         return fail(ErrorKind::refused, what, "what it has as /dev/pts/ptmx makes no terminals");
@@ -254,7 +288,6 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     }
     auto const code = wait_for(child);
     if (!code) return fail(errno, "wait for the end of a program in VM " + name);
-    if (code == not_entered) return fail(ErrorKind::denied, what, "its namespaces do not let us in");
     return *code;
 }
 

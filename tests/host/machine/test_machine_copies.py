@@ -213,7 +213,7 @@ def test_a_console_is_a_terminal_of_the_machine(host, vmadm, tiny, debian):
     # a machine that says that something else makes terminals
     vmadm.ok("exec", "con", BUSYBOX, "sh", "-c", "mount -t tmpfs none /dev/pts && mkfifo /dev/pts/ptmx")
     terminal = Terminal(host, "console", "con")
-    terminal.expect(f"cannot enter VM {uuid}: ")
+    terminal.expect(f"cannot enter VM {uuid}: make a terminal: ")
     assert terminal.end() == 1
     vmadm.ok("stop", "con")
     assert vmadm.says("console", "con") == (1, f'cannot connect to the console of VM {uuid}: its state is "stopped", not "running"\n')
