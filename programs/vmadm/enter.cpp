@@ -119,8 +119,8 @@ struct Entry {
     UniqueFd terminal;                         ///< where our end of its terminal is sent to; none: our files are its
 };
 
-constexpr std::array<char const*, 4> environment{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-                                                 "HOME=/root", "TERM=xterm-256color", nullptr};
+constexpr char path_of_root[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+constexpr std::array<char const*, 4> environment{path_of_root, "HOME=/root", "TERM=xterm-256color", nullptr};
 
 [[noreturn]] void execute(Entry const& entry, int terminal) {
     // Never runs in the caller's session: the program could put characters into its terminal as if they were typed
@@ -263,7 +263,9 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
         terminals = UniqueFd(ends[0]);
         entry.terminal = UniqueFd(ends[1]);
     }
-    TRY(join_cgroups(groups));  // changing this process is fine, since it ends soon
+    // Changing this process is fine, since it ends soon.
+    ::putenv(const_cast<char*>(path_of_root));  // by which execvpe(3) finds the program, whatever the caller's is
+    TRY(join_cgroups(groups));
     TRY(take_limits(leader));
     Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed
     pid_t const child = ::fork();

@@ -298,6 +298,7 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     assert host.run(*careless, "exec", "exec", BUSYBOX, "sh", "-c", "exit 7").returncode == 7
     wrong = host.run(*careless, "validate", "create", input=payload(tiny, launch={"programs": {"main": {"command": 1}}}))
     assert wrong.returncode == 1 and "VALID" not in wrong.stdout + wrong.stderr, wrong
+    assert host.run("env", "PATH=/nowhere", "/usr/bin/vmadm", "exec", "exec", "busybox", "true").returncode == 0, "the caller's PATH is of no use"
     assert vmadm.says("exec", "exec", "/nowhere") == (127, "vmadm: cannot execute /nowhere: No such file or directory\n")
     assert vmadm.says("exec", "exec", "/usr") == (126, "vmadm: cannot execute /usr: Permission denied\n")
     assert vmadm.says("exec", "-it", "exec", BUSYBOX) == (2, "exec has no option -it: it takes a terminal if it is run in one\n")
