@@ -11,6 +11,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/keyctl.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -35,9 +36,13 @@ constexpr int all_namespaces =
 constexpr std::size_t most_proc_bytes = 64 << 10;
 
 /// What the child does before the program runs. `stage_texts` has what an error calls each.
-enum class Stage : std::uint8_t { namespaces, root, identity, terminal, start };
-constexpr std::array<std::string_view, 5> stage_texts{"enter its namespaces", "enter its root directory",
-                                                      "become its root", "make a terminal", "start a process"};
+enum class Stage : std::uint8_t { keys, namespaces, root, identity, terminal, start };
+constexpr std::array<std::string_view, 6> stage_texts{"leave the keys of the caller",
+                                                      "enter its namespaces",
+                                                      "enter its root directory",
+                                                      "become its root",
+                                                      "make a terminal",
+                                                      "start a process"};
 static_assert(stage_texts.size() == static_cast<std::size_t>(Stage::start) + 1);
 
 std::string proc_file(std::int64_t pid, char const* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
@@ -190,7 +195,7 @@ std::optional<int> wait_for(pid_t child) {
 
 /// Why the child has not come so far.
 struct Refusal {
-    Stage stage = Stage::namespaces;
+    Stage stage = Stage::keys;
     int error = 0;
 };
 
@@ -215,6 +220,10 @@ std::optional<Refusal> read_refusal(int report) {
 [[noreturn]] void enter(Entry const& entry, int report) {
     // Until it executes a program of the machine, the machine's root sees a copy of us and must not open its files.
     ::prctl(PR_SET_DUMPABLE, 0);
+    // The program could use the keys of the caller's session, as for encrypted directories: keyrings(7). Where a filter
+    // denies this call, it also denies the use of keys.
+    bool const has_own_keys = ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) >= 0;
+    if (!has_own_keys && errno != ENOSYS && errno != EPERM) refuse(report, Stage::keys);
     if (::setns(entry.pidfd.get(), all_namespaces) != 0) refuse(report, Stage::namespaces);
     if (::fchdir(entry.root.get()) != 0 || ::chroot(".") != 0) refuse(report, Stage::root);
     for (int capability = 0; capability < 64; ++capability)

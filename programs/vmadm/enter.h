@@ -10,11 +10,15 @@
 namespace triton::program {
 
 /// Runs a program in the namespaces, the root directory, the control groups and with the capabilities of a machine, as
-/// its root, and waits for its end. Returns its exit code; 128 and the signal when it was killed. `programs`: of these
-/// the first that is there. `has_escape`: whether Ctrl-] leaves it to itself, which is success.
+/// its root, without the keys of our session, and waits for its end. Returns its exit code; 128 and the signal when it
+/// was killed. `programs`: of these the first that is there. `has_escape`: whether Ctrl-] leaves it to itself, which is
+/// success.
 ///
 /// A machine is not trusted with a terminal of the host: when standard input is one, the program gets one of its own,
 /// and bytes go between both. Other files go in as they are.
+///
+/// What systemd-nspawn denies PID 1 by a filter of system calls is not denied to this program; the machine's namespaces
+/// and capabilities hold.
 ///
 /// `name`: the machine's, for messages. `is_current`: asked once the leader is held by a descriptor, whether that
 /// number still means the machine's PID 1. Errors: those of the system calls; `not_found` when the leader has ended;
