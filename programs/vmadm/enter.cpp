@@ -121,7 +121,8 @@ struct Entry {
     UniqueFd root;
     std::uint64_t capabilities = 0;
     std::vector<std::vector<char*>> programs;  ///< the first that is there is run
-    UniqueFd terminal;                         ///< where our end of its terminal is sent to; none: our files are its
+    StandardFiles terminals{};                 ///< of our files those that it gets a terminal of its own for
+    UniqueFd terminal;                         ///< where our end of that is sent to
 };
 
 constexpr char path_of_root[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -135,7 +136,7 @@ constexpr std::array<char const*, 4> environment{path_of_root, "HOME=/root", "TE
     if (terminal >= 0) {
         ::ioctl(terminal, TIOCSCTTY, 0);
         for (int fd = 0; fd < 3; ++fd)
-            ::dup2(terminal, fd);
+            if (entry.terminals.at(static_cast<std::size_t>(fd))) ::dup2(terminal, fd);
     }
     std::signal(SIGPIPE, SIG_DFL);
     ::syscall(SYS_close_range, 3U, ~0U, 0U);  // descriptors that a shell has lent us are not for the machine
@@ -266,7 +267,9 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
         arguments.push_back(nullptr);
     }
     UniqueFd terminals;  // brings us our end of the terminal
-    if (::isatty(STDIN_FILENO) == 1) {
+    entry.terminals = own_terminals();
+    bool const has_terminal = std::ranges::find(entry.terminals, true) != entry.terminals.end();
+    if (has_terminal) {
         std::array<int, 2> ends{};
         if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0) return fail(errno, what);
         terminals = UniqueFd(ends[0]);
@@ -291,8 +294,10 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     if (ours && !is_terminal(ours.get()))
         return fail(ErrorKind::refused, what, "what it has as /dev/pts/ptmx makes no terminals");
     if (ours) {
-        copy_size(ours.get());
-        RelayEnd const end = relay_terminal(ours.get(), has_escape ? std::optional(escape_character) : std::nullopt);
+        OwnTerminal const own(entry.terminals);
+        copy_size(own, ours.get());
+        RelayEnd const end =
+            relay_terminal(own, ours.get(), has_escape ? std::optional(escape_character) : std::nullopt);
         // The program gets SIGHUP when its terminal goes; nobody waits for what it does then.
         if (end.why == Relayed::killed) return 128 + end.signal;
         if (end.why == Relayed::left) return 0;

@@ -14,8 +14,9 @@ namespace triton::program {
 /// was killed. `programs`: of these the first that is there. `has_escape`: whether Ctrl-] leaves it to itself, which is
 /// success.
 ///
-/// A machine is not trusted with a terminal of the host: when standard input is one, the program gets one of its own,
-/// and bytes go between both. Other files go in as they are.
+/// A machine is not trusted with a terminal of the host: in place of each of the three standard files that is one, the
+/// program gets one of its own, and bytes go between both. Those that are something else go in as they are, so that
+/// output in a file or a pipe is unchanged.
 ///
 /// What systemd-nspawn denies PID 1 by a filter of system calls is not denied to this program; the machine's namespaces
 /// and capabilities hold.

@@ -130,30 +130,37 @@ bool is_terminal(int ours) {
            ::minor(status.st_rdev) == ptmx_minor && system.f_type == DEVPTS_SUPER_MAGIC;
 }
 
-void copy_size(int ours) {
-    winsize size{};
-    if (::ioctl(STDIN_FILENO, TIOCGWINSZ, &size) == 0) ::ioctl(ours, TIOCSWINSZ, &size);
+StandardFiles own_terminals() {
+    return {::isatty(STDIN_FILENO) == 1, ::isatty(STDOUT_FILENO) == 1, ::isatty(STDERR_FILENO) == 1};
 }
 
-RelayEnd relay_terminal(int other, std::optional<char> escape) {
+void copy_size(OwnTerminal const& own, int other) {
+    winsize size{};
+    if (::ioctl(own.shown, TIOCGWINSZ, &size) == 0) ::ioctl(other, TIOCSWINSZ, &size);
+}
+
+RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> escape) {
     Signals const signals;
     RawTerminal const raw;
     Buffer buffer;
     Typed typed;
-    std::array<pollfd, 3> files{{{STDIN_FILENO, POLLIN, 0}, {other, POLLIN, 0}, {signals.file(), POLLIN, 0}}};
+    int const typed_at = own.is_typed_at ? STDIN_FILENO : -1;
+    std::array<pollfd, 3> files{{{typed_at, POLLIN, 0}, {other, POLLIN, 0}, {signals.file(), POLLIN, 0}}};
     for (;;) {
         files[1].events = static_cast<short>(typed.is_empty() ? POLLIN : POLLIN | POLLOUT);
         if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR) return {};
         if (files[2].revents) {
             int const signal = signals.next();
             if (signal == SIGWINCH)
-                copy_size(other);
+                copy_size(own, other);
             else if (signal != 0 && signal != SIGTSTP)
                 return {Relayed::killed, signal};
         }
         if (files[1].revents & (POLLIN | POLLHUP | POLLERR)) {
             auto const shown = read_some(other, buffer);
-            if (!shown || !write_all(STDOUT_FILENO, *shown)) return {};
+            if (!shown) return {};
+            // An echo that cannot be shown, where standard input is open for reading only, is no reason to end.
+            if (!write_all(own.shown, *shown) && own.shown != STDIN_FILENO) return {};
         }
         if (files[0].revents) {
             auto const keys = read_some(STDIN_FILENO, buffer);

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
+
+#include <unistd.h>
 
 #include "lib/base/unique_fd.h"
 
@@ -20,8 +23,25 @@ std::optional<Terminal> make_terminal();
 /// Whether a file that came out of a machine is what make_terminal() makes: nothing else may be relayed.
 bool is_terminal(int ours);
 
-/// Gives it the size of our terminal.
-void copy_size(int ours);
+/// A property of standard input, output and error.
+using StandardFiles = std::array<bool, 3>;
+
+/// Which of them are terminals.
+StandardFiles own_terminals();
+
+/// Our side of a relay, from which of our standard files are terminals; one is at least.
+struct OwnTerminal {
+    explicit OwnTerminal(StandardFiles const& terminals)
+        : is_typed_at(terminals[STDIN_FILENO]),
+          shown(terminals[STDOUT_FILENO]   ? STDOUT_FILENO
+                : terminals[STDERR_FILENO] ? STDERR_FILENO
+                                           : STDIN_FILENO) {}
+    bool is_typed_at;  ///< standard input is the terminal
+    int shown;         ///< where what comes back is shown: of standard input alone that is the echo
+};
+
+/// Gives the other one the size of our terminal.
+void copy_size(OwnTerminal const& own, int other);
 
 /// Why relay_terminal() has returned.
 enum class Relayed : std::uint8_t {
@@ -37,10 +57,10 @@ struct RelayEnd {
 /// Ctrl-].
 inline constexpr char escape_character = 0x1d;
 
-/// Moves bytes between our terminal (standard input and output) and another one, each key at once, until one of these
+/// Moves bytes between our terminal and another one, each key at once, until one of these
 /// happens; changes of our terminal's size go there, too. Afterwards our terminal is as it was: also after SIGHUP,
 /// SIGINT, SIGQUIT and SIGTERM, which end the relay, and SIGTSTP is ignored. `escape`: what ends it; none: nothing
 /// typed does.
-RelayEnd relay_terminal(int other, std::optional<char> escape);
+RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> escape);
 
 }  // namespace triton::program

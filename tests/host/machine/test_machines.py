@@ -310,6 +310,26 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     done = host.run("script", "-qec", terminal, "/dev/null", input="")
     assert done.returncode == 3
     assert "terminal" in done.stdout  # beside it, the echo of the end of script's own input
+    # of what is redirected nothing goes through a terminal, and of what is not nothing is the host's
+    own = "for n in 3 4 5; do test $(stat -Lc %d /proc/self/fd/$n) = $(stat -c %d /dev/pts) && echo $n; done"
+    script = f"exec 3<&0 4>&1 5>&2\nprintf 'a\\nb\\n'; echo error >&2; {own}; if test \"$1\"; then cat; fi\n"
+    host.run("tee", "/tmp/inside", input=script, check=True)
+    vmadm.ok("cp", "/tmp/inside", "exec:/inside")
+    run = f"vmadm exec exec {BUSYBOX} sh /inside"
+
+    def shown(command):
+        """At a terminal, without its CRs, and the echo of the end of script's own input."""
+        done = host.run("sh", "-c", 'script -qec "$1" /dev/null </dev/null | tr -d "\\r"', "sh", command)
+        return done.stdout.replace("^D\b\b", "")
+
+    def read(file):
+        return host.run("sh", "-c", f'tr "\\r" R <{file}').stdout
+
+    assert shown(f"echo in | {run} cat") == "a\nb\nerror\n4\n5\nin\n"
+    assert (shown(f"{run} </dev/null >/tmp/out"), read("/tmp/out")) == ("error\n", "a\nb\n5\n")
+    text = shown(f"{run} >/tmp/out 2>/tmp/errors")
+    assert "a" not in text and "error" not in text, text
+    assert (read("/tmp/out"), read("/tmp/errors")) == ("a\nb\n3\n", "error\n")
     vmadm.ok("stop", "exec")
     assert vmadm.says("exec", "exec", BUSYBOX) == (1, f"Cannot execute a command in VM {uuid}: it is not running\n")
 
