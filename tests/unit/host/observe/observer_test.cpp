@@ -188,7 +188,7 @@ TEST_F(ObserverTest, ThePoolIsNotMadeAndMayComeLater) {
     ASSERT_TRUE(pool);
     auto const tree = *storage::TreeName::parse("machines/" + first);
     ASSERT_TRUE((*pool)->make(tree));
-    ASSERT_TRUE((*pool)->snapshot(tree, *storage::SnapshotName::parse("before")));
+    ASSERT_TRUE((*pool)->snapshot(tree, *storage::SnapshotName::parse("vmsnap-before")));
     look_again(first);
     EXPECT_THAT(observer_->raw(first), HasSubstr("before"));
 }
