@@ -113,6 +113,7 @@ struct ScrubReport {
     std::uint64_t blobs = 0;
     std::uint64_t bytes = 0;
     std::vector<ScrubFinding> bad;
+    std::optional<Error> failure = {};  ///< why the other blobs were not read
 };
 
 /// The images of a host, for imgadm and vmadm.

@@ -31,8 +31,13 @@ Result<std::unique_ptr<OciOrigin>> origin_of(Workshop& shop, content::LeaseId le
     return fail(ErrorKind::unsupported, text + " cannot be asked again");
 }
 
-/// Fetches a blob again. Documents and layers are fetched in the same way, since only the bytes of that digest are
-/// wanted.
+/// Whether a registry gives it among its manifests, and not among its blobs. Source: OCI distribution-spec, "Pull".
+bool is_manifest(content::BlobFacts const& facts) {
+    auto const all = accepted_media_types();
+    return std::ranges::find(all, facts.media_type.substr(0, facts.media_type.find(';'))) != all.end();
+}
+
+/// Fetches a blob again: the bytes of that digest.
 Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const& bad) {
     auto lease = TRY(WorkLease::make(shop, "repair of " + bad.digest.text()));
     if (image.reference.empty()) {
@@ -42,9 +47,13 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
         // Its size, as it was when it was verified: the file may have another one by now.
         auto const blob = TRY(shop.store.why(bad.digest)).blob;
         Descriptor const wanted{.digest = bad.digest.text(), .size = blob ? blob->size : bad.bytes};
-        TRY(origin->bring({&wanted, 1}, {.arrived = [](std::size_t, content::Blob const&) { return Result<>(); },
-                                         .progress = [](std::uint64_t, std::string_view) {},
-                                         .cancel = shop.settings.cancel}));
+        if (blob && is_manifest(blob->facts)) {
+            TRY(origin->document(wanted, role::DocumentKind::image));
+        } else {
+            TRY(origin->bring({&wanted, 1}, {.arrived = [](std::size_t, content::Blob const&) { return Result<>(); },
+                                             .progress = [](std::uint64_t, std::string_view) {},
+                                             .cancel = shop.settings.cancel}));
+        }
     }
     TRY(lease.end());
     if (!TRY(shop.store.find(bad.digest))) return fail(ErrorKind::not_found, bad.digest.text() + " no longer exists");
@@ -56,7 +65,7 @@ ScrubFinding repair(Workshop& shop, content::Scrubbed const& bad) {
     for (content::Owner const& owner : bad.owners) {
         auto const image = image_of(shop, owner);
         finding.images.push_back(image ? title(*image) : owner.kind + " " + owner.id);
-        if (!image || finding.was_fetched_again) continue;
+        if (!image || finding.was_fetched_again || !shop.check_cancelled()) continue;
         auto const fetched = fetch_again(shop, *image, bad);
         finding.was_fetched_again = fetched.has_value();
         if (!fetched) shop.observer->warning("cannot fetch " + finding.digest + " again: " + fetched.error().text());
@@ -88,7 +97,8 @@ Result<ScrubReport> scrub_content(Workshop& shop) {
         if (blob.fault) bad.push_back(blob);
         return true;
     };
-    TRY(shop.store.scrub(note, shop.settings.cancel));
+    auto const read = shop.store.scrub(note, shop.settings.cancel);
+    if (!read) report.failure = read.error();
     for (content::Scrubbed const& blob : bad)
         report.bad.push_back(repair(shop, blob));
     for (ScrubFinding& finding : TRY(lost_trees(shop)))

@@ -31,7 +31,8 @@ std::string describe(image::ScrubReport const& report) {
             text += "  used by image " + harmless(image) + "\n";
     }
     return text + std::to_string(report.blobs) + " blobs, " + shown_bytes(report.bytes) + ": " +
-           (report.bad.empty() ? "all are good" : std::to_string(report.bad.size()) + " are bad") + "\n";
+           (report.bad.empty() ? "all are good" : std::to_string(report.bad.size()) + " are bad") +
+           (report.failure ? "; the others were not read\n" : "\n");
 }
 
 std::string as_json(image::ScrubReport const& report) {
@@ -53,7 +54,9 @@ std::string as_json(image::ScrubReport const& report) {
 Outcome scrub(Context& context, ContentOptions const& options) {
     auto service = TRY_RUN(context.writer(options.is_json));
     auto const report = TRY_RUN(service.scrub());
+    if (report.failure && report.blobs == 0) return std::unexpected(failure_of(*report.failure));
     TRY_RUN(Context::print(options.is_json ? as_json(report) : describe(report)));
+    if (report.failure) return std::unexpected(failure_of(*report.failure));
     for (image::ScrubFinding const& finding : report.bad) {
         if (finding.was_fetched_again) continue;
         return std::unexpected(failure_of(Error{.kind = ErrorKind::corrupt,

@@ -4,9 +4,10 @@ and importing an image again repairs it."""
 import json
 import os
 import shutil
+import signal
 
 import pytest
-from image_place import Layout, area, fill, host, imgapi, look, needs_root, run, tarball  # noqa: F401
+from image_place import PATIENCE, Layout, area, fill, host, imgapi, look, needs_root, registry, run, tarball  # noqa: F401
 
 pytestmark = needs_root
 
@@ -67,6 +68,34 @@ def test_a_bad_blob_is_told_until_an_import_has_brought_it_again(area, host, lay
     assert host.run("scrub").stdout.endswith("all are good\n")
     assert host.run("import", reference).stdout == f"Image {uuid} (layout@1) is already installed, skipping\n"
     assert host.left_over() == []
+
+
+def test_every_blob_of_a_registry_is_fetched_again(host, layout, registry):
+    host.run("import", registry.push(f"oci:{layout.path}:1", "app:1"))
+    blobs = {blob_of(host, name): blob_of(host, name).read_bytes() for name in host.blobs()}
+    assert len(blobs) == 4  # the manifest, the configuration, two layers
+    for blob in blobs:
+        damage(blob)
+    host.run("scrub")
+    assert {blob: blob.read_bytes() for blob in blobs} == blobs
+
+
+def test_a_scrub_that_is_stopped_tells_what_it_has_found(area, host):
+    host.run("import", tarball(fill(area / "one", {"a": "1"}), area / "one.tar"))
+    (bad,) = host.blobs()
+    damage(blob_of(host, bad))
+    (area / "one.tar").unlink()
+    host.run("scrub", code=1)
+    host.run("import", tarball(fill(area / "other", {"a": "2"}), area / "other.tar"))
+
+    def interrupted():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    stopped = host.start("scrub", preexec_fn=interrupted)
+    said, _ = stopped.communicate(timeout=PATIENCE)
+    assert stopped.returncode == 130
+    assert said.startswith(f"sha256:{bad}: ") and said.endswith(": 1 are bad; the others were not read\n")
 
 
 @pytest.mark.parametrize("part", ["tree", "snapshot"])
