@@ -276,6 +276,13 @@ Result<OciDocument> resolve_again(Workshop& shop, WorkLease const& lease, Refere
     return resolve(*origin);
 }
 
+/// Whether it means something else in another directory.
+bool is_relative(std::string_view reference) {
+    auto const parsed = parse_reference(reference);
+    auto const* const layout = parsed ? std::get_if<LayoutReference>(&*parsed) : nullptr;
+    return layout && !layout->path.starts_with('/');
+}
+
 Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
     Reference const reference = TRY(parse_reference(latch.reference));
     // A successor is for the same machines.
@@ -321,14 +328,13 @@ Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
     return victims;
 }
 
-Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string const> references, bool is_dry_run,
+Result<std::vector<UpdateChange>> ImageService::update(std::span<Reference const> references, bool is_dry_run,
                                                        ImportOptions const& options) {
     Workshop& shop = implementation_->shop();
     std::vector<Latch> const all = TRY(shop.catalog.latches());
     std::vector<Latch> latches;
     if (references.empty()) latches = all;
-    for (std::string const& text : references) {
-        Reference const reference = TRY(parse_reference(text));
+    for (Reference const& reference : references) {
         if (auto latch = TRY(shop.catalog.latch(import_title(reference)))) {
             latches.push_back(*std::move(latch));
             continue;
@@ -342,6 +348,12 @@ Result<std::vector<UpdateChange>> ImageService::update(std::span<std::string con
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {
         TRY(shop.check_cancelled());
+        if (is_relative(latch.reference)) {
+            shop.observer->warning(latch.reference +
+                                   " is not looked at: it was imported by an older imgadm, which did not " +
+                                   "note the directory; import it again");
+            continue;
+        }
         auto change = update_one(shop, latch, is_dry_run, options);
         if (!change) {
             changes.push_back({.reference = latch.reference,

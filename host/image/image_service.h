@@ -157,7 +157,7 @@ public:
     /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. A
     /// reference may also name an image, whose tags are meant. One that fails does not prevent the others.
     /// Errors: `not_found`: a reference by which no image was imported; `invalid`: an image without a tag.
-    Result<std::vector<UpdateChange>> update(std::span<std::string const> references, bool is_dry_run,
+    Result<std::vector<UpdateChange>> update(std::span<Reference const> references, bool is_dry_run,
                                              ImportOptions const& options);
     /// Makes an image from a directory, or from the tree of a machine ("machines/<uuid>").
     Result<Created> create(std::string const& directory, CreateOptions const& options);

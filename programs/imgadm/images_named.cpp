@@ -1,6 +1,7 @@
 #include "programs/imgadm/images_named.h"
 
 #include "lib/json/text.h"
+#include "programs/imgadm/paths.h"
 
 namespace triton::program {
 
@@ -10,8 +11,8 @@ std::expected<Uuid, Failure> parse_uuid(std::string_view text) {
 }
 
 std::expected<Uuid, Failure> find_installed(image::ImageService& service, std::string_view text) {
-    auto const reference = image::parse_reference(text);
-    if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+    auto const reference = named_reference(text);
+    if (!reference) return std::unexpected(reference.error());
     auto found = service.find(*reference);
     if (!found) return std::unexpected(not_installed(found.error()));
     return *std::move(found);

@@ -13,6 +13,7 @@
 
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
+#include "programs/imgadm/paths.h"
 
 namespace triton::program {
 
@@ -52,6 +53,7 @@ std::expected<void, Failure> finish(ImportCommand& command) {
         if (!platform) return std::unexpected(usage_failure(platform.error().text()));
         command.options.platform = *std::move(platform);
     }
+    command.options.source = absolute_source(command.options.source);
     return {};
 }
 
@@ -107,7 +109,7 @@ std::expected<void, Failure> check_uses(ImportCommand const& command, std::span<
 Outcome install(Context& context, ImportCommand const& command) {
     std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.options.is_quiet));
-    TRY_RUN(service.install(manifest, command.file, command.options));
+    TRY_RUN(service.install(manifest, absolute(command.file), command.options));
     return {};
 }
 
@@ -125,8 +127,8 @@ Outcome import(Context& context, ImportCommand command) {
                           "oci:DIRECTORY:TAG, a path, or -m MANIFEST -f FILE"));
     std::vector<image::Reference> references;
     for (std::string const& text : command.references) {
-        auto reference = image::parse_reference(text);
-        if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+        auto reference = named_reference(text);
+        if (!reference) return std::unexpected(reference.error());
         references.push_back(*std::move(reference));
     }
     if (auto const used = check_uses(command, references); !used) return used;
@@ -178,12 +180,14 @@ std::string describe(image::UpdateChange const& change, bool is_dry_run) {
 }
 
 Outcome update(Context& context, UpdateCommand const& command) {
+    std::vector<image::Reference> references;
     for (std::string const& text : command.references) {
-        auto const reference = image::parse_reference(text);
-        if (!reference) return std::unexpected(usage_failure(reference.error().text()));
+        auto reference = named_reference(text);
+        if (!reference) return std::unexpected(reference.error());
+        references.push_back(*std::move(reference));
     }
     auto service = TRY_RUN(context.writer());
-    auto const changes = service.update(command.references, command.is_dry_run, command.options);
+    auto const changes = service.update(references, command.is_dry_run, command.options);
     if (!changes) return std::unexpected(not_installed(changes.error()));
     Error const* failure = nullptr;
     for (image::UpdateChange const& change : *changes) {
@@ -247,8 +251,8 @@ Outcome create(Context& context, CreateCommand command) {
         command.options.manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
     auto service = TRY_RUN(context.writer(command.is_quiet));
     auto const uuid = Uuid::parse(command.origin);
-    auto const created =
-        TRY_RUN(uuid ? service.create(*uuid, command.options) : service.create(command.origin, command.options));
+    auto const created = TRY_RUN(uuid ? service.create(*uuid, command.options)
+                                      : service.create(absolute(command.origin), command.options));
     if (created.file.empty() || command.is_quiet) return {};
     context.message("Manifest: " + created.manifest_file);
     context.message("Image file: " + created.file);

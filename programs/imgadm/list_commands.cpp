@@ -11,6 +11,7 @@
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
 #include "programs/imgadm/listing.h"
+#include "programs/imgadm/paths.h"
 
 namespace triton::program {
 
@@ -94,7 +95,7 @@ Outcome show(Context& context, SourceOptions const& options) {
     auto const uuid = parse_uuid(options.image);
     if (!uuid) return std::unexpected(uuid.error());
     auto service = TRY_RUN(context.writer());
-    auto const image = TRY_RUN(service.show(*uuid, options.source));
+    auto const image = TRY_RUN(service.show(*uuid, absolute_source(options.source)));
     TRY_RUN(Context::print(indented(image.manifest.document) + "\n"));
     return {};
 }
@@ -114,7 +115,7 @@ void add_avail(CLI::App& app, Run& run) {
     app.callback([options, &run] {
         run = [options](Context& context) -> Outcome {
             auto service = TRY_RUN(context.writer());
-            auto const images = TRY_RUN(service.available(options->source));
+            auto const images = TRY_RUN(service.available(absolute_source(options->source)));
             return print_list(listed(images), options->list);
         };
     });

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <filesystem>
 #include <memory>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -19,6 +17,7 @@
 #include "lib/json/writer.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/harmless.h"
+#include "programs/imgadm/paths.h"
 
 namespace triton::program {
 
@@ -66,18 +65,6 @@ bool has_source(std::vector<image::Source> const& sources, std::string_view url)
     return std::ranges::find(sources, url, &image::Source::url) != sources.end();
 }
 
-/// A path of the command line as imgadm.conf has it: other commands run in other directories.
-std::string absolute(std::string const& path) {
-    std::error_code ignored;  // without a current directory the path stays relative, which is refused
-    auto const whole = std::filesystem::absolute(path, ignored).lexically_normal();
-    return path.empty() || ignored ? path : whole.string();
-}
-
-/// Whether a text is a directory as a user types it, and not a URL.
-bool is_relative_path(std::string_view text) {
-    return text == "." || text == ".." || text.starts_with("./") || text.starts_with("../");
-}
-
 /// Reads the options of sources that are added. Errors: usage, also if one of them would be ignored.
 std::expected<image::Source, Failure> described_source(SourcesCommand const& command) {
     auto const type = image::parse_source_type(command.type);
@@ -107,9 +94,9 @@ Outcome add_sources(Context& context, image::ImageService& service, SourcesComma
     if (!described) return std::unexpected(described.error());
     std::vector<image::Source> wanted;
     for (std::string const& url : command.added) {
-        bool const is_relative = described->type == image::SourceType::directory && is_relative_path(url);
+        bool const is_directory = described->type == image::SourceType::directory;
         image::Source source = *described;
-        source.url = image::canonical_url(is_relative ? absolute(url) : url);
+        source.url = image::canonical_url(is_directory ? absolute_source(url) : url);
         if (auto const good = image::check_source(source); !good)
             return std::unexpected(usage_failure(good.error().text()));
         if (!command.is_forced && !has_source(service.sources(), source.url)) TRY_RUN(service.check(source));
@@ -138,7 +125,7 @@ Outcome remove_sources(Context& context, image::ImageService& service, SourcesCo
     std::vector<std::string> done;  // told once it is
     auto const remove = [&](std::vector<image::Source> sources) -> Result<std::vector<image::Source>> {
         for (std::string const& given : command.removed) {
-            std::string const url = image::canonical_url(given);
+            std::string const url = image::canonical_url(absolute_source(given));
             auto const found = std::ranges::find(sources, url, &image::Source::url);
             if (found == sources.end()) {
                 done.push_back("Do not have \"" + url + "\" as a source, no change");

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import sqlite3
 import subprocess
 import urllib.request
 
@@ -247,6 +248,47 @@ def test_scrub_finds_what_has_changed_and_fetches_it_again(area, host, registry)
     assert host.uuids()[0] in report.stdout
     assert victim.read_bytes() == good
     assert host.run("scrub").stdout.endswith("all are good\n")
+
+
+def test_a_relative_name_means_what_is_in_this_directory(area, host, monkeypatch):
+    for place in ("a", "b"):
+        (area / place).mkdir()
+        Layout(area / place / "layout").make("1.0", [fill(area / place / "base", {"which": place})])
+        fill(area / place / "tree", {"which": place + " tree"})
+    for place in ("a", "b"):
+        monkeypatch.chdir(area / place)
+        assert host.run("import", "oci:layout:1.0").stdout.startswith("Imported")
+        assert "already installed" in host.run("import", f"oci:{area / place}/layout:1.0").stdout
+        assert (host.tree("oci:./layout:1.0") / "which").read_text() == place
+        host.run("import", "./tree")
+        assert (host.tree("../" + place + "/tree/") / "which").read_text() == place + " tree"
+    assert len(host.uuids()) == 4
+    assert host.run("update", "-n", "oci:./layout:1.0").stdout == f"oci:{area}/b/layout:1.0 is up to date\n"
+    monkeypatch.chdir(area / "a")
+    host.run("delete", "./tree")
+    missing = host.run("delete", "./tree", code=3)
+    assert missing.stderr == f"imgadm: error (ImageNotInstalled): no image is installed that was imported as {area}/a/tree\n"
+    assert sorted(image["source"] for image in host.images()) == [str(area / "b/tree"), f"oci:{area}/a/layout", f"oci:{area}/b/layout"]
+
+    # A symbolic link is followed before the ".." behind it.
+    os.symlink(area / "b/tree", "link")
+    assert "already installed" in host.run("import", "./link/../tree").stdout
+
+    host.run("sources", "-t", "directory", "-a", "./tree")
+    assert host.run("avail", "-S", "./tree", "-H").stdout == ""
+    assert host.run("sources", "-d", "./tree").stdout == f'Deleted "directory" image source "{area}/a/tree"\n'
+
+
+def test_a_tag_of_an_unknown_directory_is_not_moved(area, host, monkeypatch):
+    """As an older imgadm has written it."""
+    layout = two_layers(area)
+    host.run("import", f"oci:{layout.path}:1.0")
+    with sqlite3.connect(host.state / "content/content.db") as database:
+        database.execute("UPDATE image_latch SET reference = 'oci:layout:1.0'")
+    layout.make("1.0", [fill(area / "other", {"etc/other": "x"})])
+    monkeypatch.chdir(area)
+    assert "oci:layout:1.0 is not looked at" in host.run("update").stderr
+    assert len(host.uuids()) == 1
 
 
 def test_two_imports_of_one_image_download_it_once(area, host, registry):
