@@ -318,12 +318,13 @@ Result<Imported> ImageService::install(std::string_view manifest, std::string co
 
 Result<> ImageService::remove(Uuid const& uuid) { return remove_image(implementation_->shop(), uuid); }
 
-Result<std::vector<Victim>> ImageService::vacuum(bool is_dry_run) {
-    std::vector<Victim> victims;
-    for (Image const& image : TRY(unused_images(implementation_->shop()))) {
-        if (!is_dry_run && !TRY(remove_if_unused(implementation_->shop(), image.uuid()))) continue;
-        victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
-                           "nothing is made from it", image.size});
+Result<std::vector<Image>> ImageService::unused() { return unused_images(implementation_->shop()); }
+
+Result<> ImageService::vacuum(std::span<Uuid const> images) {
+    Workshop& shop = implementation_->shop();
+    for (Uuid const& image : images) {
+        TRY(shop.check_cancelled());
+        TRY(remove_if_unused(shop, image));
     }
     return victims;
 }

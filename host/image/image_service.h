@@ -152,8 +152,10 @@ public:
     /// Installs an image from its manifest and its file.
     Result<Imported> install(std::string_view manifest, std::string const& file, ImportOptions const& options);
     Result<> remove(Uuid const& uuid);
-    /// Removes unpinned images from which no machine was made, and of which no image is an increment.
-    Result<std::vector<Victim>> vacuum(bool is_dry_run);
+    /// The unpinned images from which no machine was made, and of which no image is an increment that stays.
+    Result<std::vector<Image>> unused();
+    /// Removes those of these images that are still unused, in this order.
+    Result<> vacuum(std::span<Uuid const> images);
     /// Resolves the tags of installed images again, and imports what they mean now; without `references`, all tags. A
     /// reference may also name an image, whose tags are meant. One that fails does not prevent the others.
     /// Errors: `not_found`: a reference by which no image was imported; `invalid`: an image without a tag.

@@ -114,9 +114,11 @@ Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run) {
         auto const usage = shop.pool->usage(LayerTrees::tree_of(chain));
         victims.push_back({"layer " + chain, "no image has it", usage ? usage->used : 0});
         if (is_dry_run) continue;
+        TRY(shop.check_cancelled());
         auto intent = TRY(OpenIntent::begin(shop, "collection of layer " + chain, std::nullopt, {&chain, 1}));
         TRY(intent.finish());
     }
+    TRY(shop.check_cancelled());
     for (content::Victim const& victim : TRY(shop.store.gc({.dry_run = is_dry_run})))
         victims.push_back({std::string(name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
     return victims;

@@ -39,14 +39,15 @@ Outcome change_one(image::ImageService& service, std::string const& name, Change
     return {};
 }
 
-/// Changes each image that is named, and goes on after an error. The last error ends the command; those before it are
-/// reported.
+/// Changes each image that is named, and goes on after an error, but not after a signal. The last error ends the
+/// command; those before it are reported.
 template <class Change>
 Run for_each_named(std::shared_ptr<Names> names, Change change) {
     return [names = std::move(names), change](Context& context) -> Outcome {
         auto service = TRY_RUN(context.writer());
         Outcome outcome;
         for (std::string const& name : names->images) {
+            if (context.is_cancelled()) return std::unexpected(interrupted());
             auto done = change_one(service, name, change);
             if (done) continue;
             if (!outcome) context.warning(outcome.error().error.text());
@@ -116,7 +117,13 @@ std::expected<bool, Failure> is_confirmed(Context& context) {
 
 Outcome vacuum(Context& context, RemovalOptions const& options) {
     auto service = TRY_RUN(context.writer(options.is_json));
-    auto const victims = TRY_RUN(service.vacuum(true));
+    std::vector<image::Victim> victims;
+    std::vector<Uuid> images;  // what comes to be unused after the question is not meant
+    for (image::Image const& image : TRY_RUN(service.unused())) {
+        images.push_back(image.uuid());
+        victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
+                           "nothing is made from it", image.size});
+    }
     TRY_RUN(Context::print(describe(victims, options.is_json)));
     if (options.is_dry_run || victims.empty()) return {};
     if (!options.is_forced) {
@@ -126,7 +133,7 @@ Outcome vacuum(Context& context, RemovalOptions const& options) {
         if (!confirmed) return std::unexpected(confirmed.error());
         if (!*confirmed) return {};
     }
-    TRY_RUN(service.vacuum(false));
+    TRY_RUN(service.vacuum(images));
     return {};
 }
 

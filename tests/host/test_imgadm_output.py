@@ -12,7 +12,7 @@ import unicodedata
 
 import pytest
 from fault_server import FaultServer
-from image_place import IMGADM, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
+from image_place import IMGADM, PATIENCE, Layout, area, fill, host, needs_root, run, tarball  # noqa: F401
 
 pytestmark = needs_root
 
@@ -92,6 +92,32 @@ def test_a_question_can_be_answered_and_interrupted(area, host, answer, code, le
     assert terminal.end() == code
     assert len(host.images()) == left
     assert ("(Interrupted): cancelled" in terminal.said) == (code == 130)
+
+
+def test_only_what_was_listed_and_confirmed_is_deleted(area, host):
+    make(host, area, "x")
+    (listed,) = host.uuids()
+    terminal = Terminal(host, "vacuum")
+    terminal.wait_for("Delete them? [y/N] ")
+    make(host, area, "y")
+    terminal.type(b"y\n")
+    assert terminal.end() == 0
+    assert len(host.uuids()) == 1 and listed not in host.uuids()
+
+
+def test_a_signal_stops_what_removes(area, host):
+    def interrupted():
+        signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+        os.kill(os.getpid(), signal.SIGINT)
+
+    make(host, area, "x")
+    make(host, area, "y")
+    uuids = host.uuids()
+    for words in (["vacuum", "-f"], ["delete", *uuids], ["pin", *uuids], ["gc"]):
+        command = host.start(*words, preexec_fn=interrupted)
+        _, said = command.communicate(timeout=PATIENCE)
+        assert command.returncode == 130 and "(Interrupted): cancelled" in said, words
+    assert host.uuids() == uuids and not any(image["pinned"] for image in host.images())
 
 
 def test_what_is_asked_and_done_is_not_in_the_json(area, host):
