@@ -52,27 +52,13 @@ Result<> run_preparation(std::string const& script, std::string const& root) {
     if (::access(nspawn, X_OK) != 0)
         return fail(ErrorKind::unsupported, "a script needs systemd-nspawn, of the package systemd-container");
     // Root runs programs of a tenant here, so they end with us, whatever ends us.
-    auto const completed = process::run_command({.arguments = {"setpriv",
-                                                               "--pdeathsig",
-                                                               "KILL",
-                                                               "--",
-                                                               nspawn,
-                                                               "--quiet",
-                                                               "--settings=no",
-                                                               "--register=no",
-                                                               "--keep-unit",
-                                                               "--as-pid2",
-                                                               "--pipe",
-                                                               "--private-network",
-                                                               "--resolv-conf=off",
-                                                               "--timezone=off",
-                                                               "--link-journal=no",
-                                                               "--no-new-privileges=yes",
-                                                               dropped_capabilities,
-                                                               "--directory=" + root,
-                                                               "--bind-ro=" + path + ":" + inside,
-                                                               inside},
-                                                 .timeout = most_time});
+    auto const completed = process::run_command(
+        {.arguments = {nspawn, "--quiet", "--settings=no", "--register=no", "--keep-unit", "--as-pid2", "--pipe",
+                       "--private-network", "--resolv-conf=off", "--timezone=off", "--link-journal=no",
+                       "--no-new-privileges=yes", dropped_capabilities, "--directory=" + root,
+                       "--bind-ro=" + path + ":" + inside, inside},
+         .timeout = most_time,
+         .dies_with_us = true});
     if (!completed) return std::unexpected(completed.error());
     if (completed->is_ok()) return {};
     auto failed = fail(ErrorKind::refused, "prepare the image with " + script,

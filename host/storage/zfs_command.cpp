@@ -120,6 +120,8 @@ Result<std::string> ZfsCommand::run_once(Call const& call) const {
                              .environment = {{"LC_ALL=C", "PATH=/usr/sbin:/sbin:/usr/bin:/bin"}},
                              .in = call.in,
                              .out = call.out,
+                             // What receives keeps its tree busy until its stream ends.
+                             .dies_with_us = call.in >= 0,
                              .most_output = most_output};
     command.arguments.insert(command.arguments.end(), call.arguments.begin(), call.arguments.end());
     if (call.pace != Pace::unlimited) command.timeout = patience_ * (call.pace == Pace::slow ? slow_factor : 1);

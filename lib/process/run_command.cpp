@@ -83,7 +83,9 @@ public:
             list.push_back(nullptr);
             return list;
         };
-        auto const argv = pointers(command.arguments);
+        std::vector<std::string> words = command.arguments;
+        if (command.dies_with_us) words.insert(words.begin(), {"setpriv", "--pdeathsig", "KILL", "--"});
+        auto const argv = pointers(words);
         auto const environment = command.environment ? pointers(*command.environment) : std::vector<char*>{};
         pid_t pid = -1;
         int const err = ::posix_spawnp(&pid, argv[0], &actions_, &attributes_, argv.data(),

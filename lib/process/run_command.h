@@ -19,6 +19,8 @@ struct Command {
     std::vector<int> descriptors = {};  ///< borrowed; it has them as 3, 4 .., and no others of ours
     /// Time limit, including everything that it starts in its process group; none: no limit.
     std::optional<std::chrono::milliseconds> timeout = {};
+    /// It gets SIGKILL when we are killed ourselves. It is executed by setpriv(1) then.
+    bool dies_with_us = false;
     std::size_t most_output = 1U << 20;  ///< of each of its two streams; the rest is read and discarded
 };
 

@@ -1,5 +1,6 @@
 #include "lib/process/run_command.h"
 
+#include <array>
 #include <csignal>
 #include <string>
 
@@ -130,6 +131,27 @@ TEST(RunCommand, ResetsSignals) {
     ::signal(SIGPIPE, before);
     ASSERT_TRUE(done);
     EXPECT_EQ(done->signal, SIGPIPE);
+}
+
+TEST(RunCommand, DiesWithWhoRunsIt) {
+    std::array<int, 2> pipe{};
+    ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+    UniqueFd const reader{pipe[0]};
+    UniqueFd writer{pipe[1]};
+    pid_t const runner = ::fork();
+    if (runner == 0) {
+        Command command = shell("echo started; exec sleep 1000");
+        command.out = writer.get();
+        command.dies_with_us = true;
+        (void)run_command(command);
+        ::_exit(0);
+    }
+    writer = UniqueFd{};
+    std::array<char, 16> text{};
+    ASSERT_EQ(::read(reader.get(), text.data(), text.size()), 8);
+    ASSERT_EQ(::kill(runner, SIGKILL), 0);
+    ASSERT_EQ(::waitpid(runner, nullptr, 0), runner);
+    EXPECT_EQ(::read(reader.get(), text.data(), text.size()), 0);  // nobody has the pipe any more
 }
 
 }  // namespace
