@@ -142,7 +142,8 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
                                               .owner = std::move(owner),
                                               .alive = std::move(alive)});
     Workshop& shop = *implementation->workshop;
-    TRY(shop.pool->recover());
+    if (auto const recovered = shop.pool->recover(); !recovered)
+        observer.warning("what a killed command has left cannot be removed now: " + recovered.error().text());
     TRY(recover_intents(shop));
     return ImageService(std::move(implementation));
 }

@@ -998,7 +998,9 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
     TRY(result);
     forget_strays(store_);
     // Until then a killed clone takes up room, which deletions may be waiting for.
-    if (!uuid) (void)TRY(parts_.pool.recover());
+    if (!uuid) {
+        if (auto const freed = parts_.pool.recover(); !freed) result = std::unexpected(freed.error());
+    }
     for (Machine& machine : TRY(store_.load_all()).machines) {
         if (machine.phase != Phase::failed || (uuid && machine.uuid != *uuid)) continue;
         MachineLock const own = TRY(lock(machine.uuid, "recover"));
@@ -1033,6 +1035,7 @@ Result<std::vector<std::string>> Machines::recover(std::optional<Uuid> const& uu
     }
     // Nothing of it was to be done: a machine that exists is sound, and one that does not exist is an error.
     if (uuid && !is_known) (void)TRY(store_.load(*uuid));
+    TRY(result);
     return done;
 }
 

@@ -331,8 +331,9 @@ public:
     Result<std::vector<std::string>> recover() override {
         std::vector<std::string> built;
         std::vector<std::string> destroyed;
-        auto first = building_.recover(built, [this](std::string const& what) { return remove_half_made(what); });
-        auto const second = trash_.recover(destroyed, {});
+        auto first = building_.recover(path_ + "/@pool/building", built,
+                                       [this](std::string const& what) { return remove_half_made(what); });
+        auto const second = trash_.recover(path_ + "/@pool/trash", destroyed, {});
         if (first && !second) first = second;
         if (!first) return std::unexpected(std::move(first).error());
         std::vector<std::string> removed;

@@ -172,6 +172,7 @@ public:
 
     /// Removes what killed processes have left; what is being built or destroyed now is left alone. Returns a sentence
     /// for each thing that was removed. Meant for the beginning of every command that changes something.
+    /// Errors: of the first thing that cannot be removed, with its path; all others are removed nevertheless.
     virtual Result<std::vector<std::string>> recover() = 0;
 
 protected:

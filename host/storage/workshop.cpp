@@ -106,7 +106,7 @@ Result<Workshop::Item> Workshop::take(int parent, std::string const& name, Uniqu
     return Item(fd(), std::move(item), std::move(directory));
 }
 
-Result<> Workshop::recover(std::vector<std::string>& removed, Before const& before) {
+Result<> Workshop::recover(std::string const& path, std::vector<std::string>& removed, Before const& before) {
     DirectoryReader reader;
     std::vector<std::string> names;
     TRY(reader.read(
@@ -126,7 +126,7 @@ Result<> Workshop::recover(std::vector<std::string>& removed, Before const& befo
         else
             item.forget();
         if (gone) removed.push_back(purpose_of(name));
-        if (!gone && result) result = std::move(gone);
+        if (!gone && result) result = fail(gone.error().kind, "remove " + path + "/" + name, gone.error().text());
     }
     return result;
 }

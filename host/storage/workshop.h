@@ -53,9 +53,9 @@ public:
     /// Moves an open, locked directory in here. Errors: those of renameat(2).
     Result<Item> take(int parent, std::string const& name, UniqueFd directory, std::string_view purpose);
     /// Removes items that nobody works on, and adds their purposes to a list. `before`, if given, is called with each
-    /// purpose first. Errors: the first one; it goes on.
+    /// purpose first. `path`: its own, for errors. Errors: the first one; it goes on.
     using Before = std::function<Result<>(std::string const& purpose)>;
-    Result<> recover(std::vector<std::string>& removed, Before const& before);
+    Result<> recover(std::string const& path, std::vector<std::string>& removed, Before const& before);
 
     [[nodiscard]] int fd() const { return directory_.get(); }
 

@@ -352,8 +352,10 @@ public:
 
     Result<std::vector<std::string>> recover() override {
         std::vector<std::string> removed;
-        TRY(recover_below(".building", "building", removed));
-        TRY(recover_below(".trash", "destroying", removed));
+        auto const built = recover_below(".building", "building", removed);
+        auto const destroyed = recover_below(".trash", "destroying", removed);
+        TRY(built);
+        TRY(destroyed);
         return removed;
     }
 
@@ -652,6 +654,7 @@ private:
         auto const output = TRY(zfs_.run(
             {"look for what was left", {"list", "-H", "-o", "name", "-t", "filesystem", "-r", own(workshop)}}));
         std::string const prefix = own(workshop) + '/';
+        Result<> result;
         for (auto const& fields : zfs_fields(output)) {
             std::string const name = fields[0].substr(std::min(prefix.size(), fields[0].size()));
             if (!fields[0].starts_with(prefix) || name.find('/') != name.npos) continue;
@@ -661,10 +664,12 @@ private:
                 {"remove what was left of " + doing + ' ' + name, {"destroy", "-r", fields[0]}, -1, -1, Pace::slow});
             // Whoever had it locked has completed or removed it since it was listed.
             if (!gone && gone.error().kind == ErrorKind::not_found) continue;
-            TRY(plain(gone));
-            removed.push_back("removed what was left of " + doing + ' ' + name);
+            if (gone)
+                removed.push_back("removed what was left of " + doing + ' ' + name);
+            else if (result)
+                result = plain(gone);
         }
-        return {};
+        return result;
     }
 
     ZfsCommand zfs_;

@@ -4,9 +4,10 @@ import fcntl
 import hashlib
 import os
 import signal
+import subprocess
 
 import pytest
-from image_place import BUILD, Host, Layout, area, fill, look, needs_root, run, tarball  # noqa: F401
+from image_place import BUILD, IMGADM, PATIENCE, Host, Layout, area, fill, look, needs_root, run, tarball  # noqa: F401
 
 pytestmark = [needs_root,
               pytest.mark.skipif("asan" in str(BUILD), reason="a sanitizer wants to be loaded first")]
@@ -102,6 +103,23 @@ def test_what_is_left_of_an_image_that_another_command_has_is_left_to_it(area):
     host.run("gc")
     assert written.exists()
     assert list((host.state / "content/locks").iterdir()) == []
+
+
+def test_what_cannot_be_removed_keeps_no_command(area):
+    host = Host(area / "host")
+    host.run("gc")
+    trash = host.pool / "@pool/trash"
+    for name in ("layers@a@0123456789abcdef", "layers@b@0123456789abcdef"):
+        (trash / name / "@tree/root/data").mkdir(parents=True)
+    mounted = trash / "layers@a@0123456789abcdef/@tree/root/data"
+    tree = fill(area / "tree", {"etc/a": "a"})
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", 'mount -t tmpfs none "$1" && shift && exec "$@"', "sh", mounted, IMGADM, "import", tree],
+        capture_output=True, text=True, timeout=PATIENCE, env=host.environment())
+    assert done.returncode == 0 and done.stdout.startswith("Imported"), done
+    assert f"cannot remove {trash}/layers@a@0123456789abcdef: cannot remove @tree/root/data: something is mounted there" in done.stderr
+    assert [one.name for one in trash.iterdir()] == ["layers@a@0123456789abcdef"]
+    assert host.run("gc").stderr == "" and host.left_over() == []
 
 
 def test_a_deletion_is_finished(area):

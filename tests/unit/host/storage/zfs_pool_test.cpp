@@ -68,6 +68,16 @@ TEST_F(ZfsPoolTest, WhatWasCompletedSinceItWasListedIsNobodysError) {
     EXPECT_THAT(*removed, testing::IsEmpty());
 }
 
+TEST_F(ZfsPoolTest, WhatCannotBeRemovedDoesNotKeepTheRest) {
+    auto const pool = pool_that_destroys(
+        "if [ \"${last%/a-*}\" = \"$last\" ]; then rmdir \"$place\"; else echo 'pool I/O is currently suspended' >&2; "
+        "exit 1; fi");
+    fs::create_directories(area_ / "datasets/tank/x/.building/b-0123456789abcdef");
+    EXPECT_FALSE(pool->recover());
+    EXPECT_TRUE(fs::exists(area_ / "datasets/tank/x/.building/a-0123456789abcdef"));
+    EXPECT_FALSE(fs::exists(area_ / "datasets/tank/x/.building/b-0123456789abcdef"));
+}
+
 TEST_F(ZfsPoolTest, WhatCannotBeRemovedIsAnError) {
     auto const pool =
         pool_that_destroys("echo \"cannot destroy '$last': pool I/O is currently suspended\" >&2; exit 1");
