@@ -19,6 +19,8 @@ namespace {
 constexpr milliseconds progress_interval{100};
 /// After a cancel, the verifier has this long to write what is still in its pipes.
 constexpr milliseconds flush_patience = std::chrono::seconds(1);
+/// As long as a document may take to come.
+constexpr milliseconds document_lease = std::chrono::hours(24);
 constexpr int most_events = 256;  // of the downloader, in one round
 
 TimePoint clock_now() { return std::chrono::steady_clock::now(); }
@@ -220,30 +222,47 @@ std::vector<Result<Blob>> Fetcher::fetch_blobs(Access const& access, std::span<B
     return Round(context, requests, watcher).run();
 }
 
-Result<Document> Fetcher::fetch_document(Access const& access, DocumentRequest const& request, Watcher const& watcher) {
-    Blob const blob = TRY(fetch_blob(access,
-                                     {.remote = request.remote,
-                                      .digest = request.digest,
-                                      .size = request.size,
-                                      .most_bytes = request.most_bytes,
-                                      .facts = request.facts,
-                                      .lease = request.lease},
-                                     watcher));
-    UniqueFd file = TRY(state_->store.open_blob(blob.digest));
+namespace {
+
+/// Has a document that was fetched checked by the verifier.
+Result<CheckedDocument> check_fetched(Store& store, std::string const& libexec, Blob const& blob,
+                                      DocumentRequest const& request, int cancel) {
+    auto file = store.open_blob(blob.digest);
+    // `not_found` would mean that the server does not have it.
+    if (!file && file.error().kind == ErrorKind::not_found) file.error().kind = ErrorKind::unavailable;
+    if (!file) return std::unexpected(std::move(file).error());
     role::ReadDocument const order{
         .kind = request.kind,
         .expected = {.maximum = request.most_bytes, .size = blob.size, .digest = blob.digest},
         .media_type = request.facts.media_type.empty() ? blob.facts.media_type : request.facts.media_type};
-    JobSettings const settings{.role = {.directory = state_->settings.libexec}, .cancel = watcher.cancel};
-    auto checked = check_document(settings, order, std::move(file));
-    if (!request.is_kept || !checked) (void)state_->store.discard(blob.digest);  // else gc() takes it
-    if (!checked) {
-        Error error = std::move(checked).error();
-        std::string const& url = request.remote.urls.front();
-        error.reason = error.text();
-        error.attempted = "use " + url.substr(0, url.find_first_of("?#"));  // a query may hold what gives access
-        return std::unexpected(std::move(error));
-    }
+    auto checked = check_document({.role = {.directory = libexec}, .cancel = cancel}, order, *std::move(file));
+    if (checked) return checked;
+    Error error = std::move(checked).error();
+    std::string const& url = request.remote.urls.front();
+    error.reason = error.text();
+    error.attempted = "use " + url.substr(0, url.find_first_of("?#"));  // a query may hold what gives access
+    return std::unexpected(std::move(error));
+}
+
+}  // namespace
+
+Result<Document> Fetcher::fetch_document(Access const& access, DocumentRequest const& request, Watcher const& watcher) {
+    Store& store = state_->store;
+    // Without a lease, a gc() of another process may take it before it is read.
+    auto const lease = request.lease ? *request.lease : TRY(store.make_lease("reading a document", document_lease));
+    auto const blob = fetch_blob(access,
+                                 {.remote = request.remote,
+                                  .digest = request.digest,
+                                  .size = request.size,
+                                  .most_bytes = request.most_bytes,
+                                  .facts = request.facts,
+                                  .lease = lease},
+                                 watcher);
+    auto checked = blob ? check_fetched(store, state_->settings.libexec, *blob, request, watcher.cancel)
+                        : Result<CheckedDocument>(std::unexpected(blob.error()));
+    if (!request.lease) (void)store.end_lease(lease);                               // it ends by itself, too
+    if (blob && (!request.is_kept || !checked)) (void)store.discard(blob->digest);  // else gc() takes it
+    if (!checked) return std::unexpected(std::move(checked).error());
     return Document{.digest = std::move(checked->digest),
                     .size = checked->size,
                     .media_type = std::move(checked->media_type),

@@ -602,6 +602,15 @@ def test_a_document_is_read_and_kept(place, server):
     assert place.blobs() == []
 
 
+@pytest.mark.parametrize("drop", [{}, {"drop": 1}])
+def test_a_document_is_not_collected_before_it_is_read(place, server, drop):
+    server.on("/list", lambda request: request.send(200, b'{"a": 1}'))
+    assert place.run("document", url=server.url("/list"), gc_when_stored=1, **drop)[-1]["json"] == '{"a":1}'
+    assert len(place.blobs()) == (0 if drop else 1)
+    place.run("gc")
+    assert place.blobs() == []
+
+
 @pytest.mark.parametrize(
     "text", [b"", b"{", b'{"a":1,"a":2}', b"<html>", b"\xff", b"[" * 2000], ids=["empty", "open", "twice", "html", "bytes", "deep"]
 )

@@ -224,8 +224,15 @@ Result<> document(Store& store, Words const& words) {
         .most_bytes = words.number("most", 4 << 20)};
     if (words.has("digest")) request.digest = TRY(digest_of(words));
     request.is_kept = !words.has("drop");
+    Watcher watcher;
+    if (words.has("gc-when-stored")) {
+        watcher.finished = [&store](std::size_t /*request*/, Result<Blob> const& /*result*/) {
+            auto other = Store::open(store.directory());
+            if (!other || !other->gc()) std::abort();
+        };
+    }
     Fetcher fetcher(store, fetcher_settings(words));
-    Document const got = TRY(fetcher.fetch_document(access_of(words), request));
+    Document const got = TRY(fetcher.fetch_document(access_of(words), request, watcher));
     json::Writer writer;
     writer.open('{').member("digest", got.digest.text()).member("size", got.size).member("json", got.json).close('}');
     print(std::move(writer));
