@@ -283,17 +283,34 @@ void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
 
 void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint now) {
     if (!stream.is_probe || !stream.pipe) return;  // for all others only the bytes count
+    if (size_ && answer.size && *answer.size != *size_) return on_wrong_size(*answer.size, now);
     if (auto const taken = take_answer(stream, answer); !taken) return give_up(taken.error());
     phase_ = Progress::Phase::downloading;
     note(now, true);
     if (!in_one_piece_ && plan_) fill(now);
 }
 
+/// Its source has something else. What has landed may be good, unless it is all that tells the size.
+void BlobFetch::on_wrong_size(std::uint64_t size, TimePoint now) {
+    if (!request_.size && is_trusting_journal_ && start_over(now)) return;
+    Error const error = error_of(
+        ErrorKind::corrupt, "the server has " + std::to_string(size) + " bytes instead of " + std::to_string(*size_));
+    if (!next_mirror()) return give_up(error);
+    if (plan_) journal_.landed = plan_->landed();
+    drop_transfers();
+    begin_attempt(now);
+}
+
+/// Turns to another source after one that has given something else than it should. Returns whether there is one.
+bool BlobFetch::next_mirror() {
+    if (mirrors_left_ == 0 || !request_.digest) return false;
+    --mirrors_left_;
+    std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
+    ++rotations_;
+    return true;
+}
+
 Result<> BlobFetch::take_answer(Stream& stream, role::Answer const& answer) {
-    if (size_ && answer.size && *answer.size != *size_) {
-        return std::unexpected(error_of(ErrorKind::corrupt, "the server has " + std::to_string(*answer.size) +
-                                                                " bytes instead of " + std::to_string(*size_)));
-    }
     if (request_.facts.media_type.empty()) request_.facts.media_type = answer.media_type;
     if (rotations_ == 0) journal_.entity_tag = answer.etag.substr(0, 256);
     if (!size_ && answer.size) {
@@ -443,10 +460,7 @@ void BlobFetch::on_verify_error(Error const& error, TimePoint now) {
     if (error.kind != ErrorKind::corrupt) return give_up(error);
     // Bytes from an earlier run may be to blame, so all is fetched again, once.
     if (is_trusting_journal_ && start_over(now)) return;
-    if (mirrors_left_ > 0 && request_.digest) {
-        --mirrors_left_;
-        std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
-        ++rotations_;
+    if (next_mirror()) {
         has_started_over_ = false;
         if (start_over(now)) return;
     }

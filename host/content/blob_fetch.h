@@ -109,10 +109,12 @@ private:
     void on_failure(role::DownloadFailed const& failure, TimePoint now);
     void try_again_later(role::DownloadFailed const& failure, TimePoint now);
     void end_if_complete(TimePoint now);
+    void on_wrong_size(std::uint64_t size, TimePoint now);
     void on_verify_error(Error const& error, TimePoint now);
     void on_verified(role::Verified const& verified);
 
     void drop_transfers();
+    bool next_mirror();
     /// Begins again with the first byte; this is possible once. Returns whether it was.
     bool start_over(TimePoint now);
     void note(TimePoint now, bool at_once);

@@ -202,6 +202,35 @@ def test_mirrors_stand_in_for_each_other(place, server):
         assert_stored(place, place.fetch(url=[first, server.url("/good")], **of(SMALL)), SMALL)
 
 
+def test_mirrors_stand_in_for_a_server_with_another_size(place, server):
+    server.file("/good", LARGE)
+    server.file("/long", LARGE + b"more")
+    server.file("/short", LARGE[:-4])
+    for wrong in ("/long", "/short"):
+        place.run("gc")
+        assert_stored(place, place.fetch(url=[server.url(wrong), server.url("/good")], **of(LARGE)), LARGE)
+    # What has landed is kept.
+    place.run("gc")
+    server.file("/cut", LARGE, most=700_000)
+    place.fetch(url=server.url("/cut"), attempts=1, streams=1, **of(LARGE), **RANGES)
+    assert place.ingests() != []
+    before = server.sent
+    assert_stored(place, place.fetch(url=[server.url("/short"), server.url("/good")], **of(LARGE), **RANGES), LARGE)
+    assert server.sent - before < len(LARGE)
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_a_verifier_that_is_killed_says_nothing_about_the_bytes(place, server, known):
+    server.file("/blob", LARGE, pause=0.02)
+    process = place.start("fetch", url=server.url("/blob"), **(of(LARGE) if known else {}), **RANGES)
+    wait_until(lambda: server.sent > MEGABYTE)
+    for child in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
+        if "triton-verify" in Path(f"/proc/{child}/cmdline").read_text():
+            os.kill(int(child), signal.SIGKILL)
+    assert_stored(place, place.finish(process)[-1], LARGE)
+    assert not known or server.sent < 1.9 * len(LARGE)
+
+
 def test_a_changed_file_is_fetched_anew(place, server):
     old = LARGE[::-1]
     server.file("/blob", old, etag='"old"', most=700_000)
