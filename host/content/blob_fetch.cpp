@@ -439,6 +439,8 @@ void BlobFetch::on_verify(TimePoint now) {
             stream->received = ended->received;
             journal_.landed.add({stream->range.begin, stream->range.begin + ended->received});
             settle(now);
+        } else if (auto const* const killed = std::get_if<VerifyJob::Killed>(&*event)) {
+            on_verifier_killed(*killed, now);
         } else {
             on_verified(std::get<role::Verified>(*event));
         }
@@ -453,6 +455,14 @@ void BlobFetch::end_if_complete(TimePoint now) {
     journal_.landed = plan_->landed();
     note(now, true);
     if (auto const ended = job_->end(*size_); !ended) give_up(ended.error());
+}
+
+/// Says nothing about the bytes: the kernel may have been short of memory.
+void BlobFetch::on_verifier_killed(VerifyJob::Killed const& killed, TimePoint now) {
+    drop_transfers();
+    if (!plan_) journal_ = {};  // a download of unknown size cannot be resumed
+    if (auto const emptied = plan_ ? Result<>() : ingest_->restart(); !emptied) return give_up(emptied.error());
+    try_again_later(transient(ErrorKind::unavailable, killed.how), now);
 }
 
 void BlobFetch::on_verify_error(Error const& error, TimePoint now) {

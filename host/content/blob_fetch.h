@@ -111,6 +111,7 @@ private:
     void end_if_complete(TimePoint now);
     void on_wrong_size(std::uint64_t size, TimePoint now);
     void on_verify_error(Error const& error, TimePoint now);
+    void on_verifier_killed(VerifyJob::Killed const& killed, TimePoint now);
     void on_verified(role::Verified const& verified);
 
     void drop_transfers();

@@ -103,8 +103,10 @@ Result<> VerifyJob::end(std::uint64_t size) {
 }
 
 Result<VerifyJob::Event> VerifyJob::next(TimePoint deadline) {
-    role::Packet const packet = TRY(receive_from(process_, deadline, -1));
-    Event event = TRY((decode_answer<role::Landed, role::RangeEnded, role::Verified>(process_, packet.text)));
+    auto const packet = receive_from(process_, deadline, -1);
+    if (!packet && packet.error().kind == ErrorKind::unavailable) return Killed{packet.error().text()};
+    if (!packet) return std::unexpected(packet.error());
+    auto const answer = TRY((decode_answer<role::Landed, role::RangeEnded, role::Verified>(process_, packet->text)));
     struct Check {
         VerifyJob& job;
         std::optional<std::string> operator()(role::Landed const& landed) const {
@@ -124,9 +126,9 @@ Result<VerifyJob::Event> VerifyJob::next(TimePoint deadline) {
             return fault_of(verified.size, verified.digest, job.expected_);
         }
     };
-    if (auto const fault = std::visit(Check{*this}, event)) return distrust(process_, *fault);
-    if (std::holds_alternative<role::Verified>(event)) TRY(process_.finish(end_deadline()));
-    return event;
+    if (auto const fault = std::visit(Check{*this}, answer)) return distrust(process_, *fault);
+    if (std::holds_alternative<role::Verified>(answer)) TRY(process_.finish(end_deadline()));
+    return std::visit([](auto const& event) { return Event(event); }, answer);
 }
 
 Result<role::Verified> check_file(JobSettings const& settings, role::Expected const& expected, int source, int file) {

@@ -34,7 +34,11 @@ struct JobSettings {
 ///     ... Verified
 class VerifyJob {
 public:
-    using Event = std::variant<role::Landed, role::RangeEnded, role::Verified>;
+    /// The verifier was killed from outside: "triton-verify was killed by SIGKILL". This says nothing about the bytes.
+    struct Killed {
+        std::string how;
+    };
+    using Event = std::variant<role::Landed, role::RangeEnded, role::Verified, Killed>;
 
     /// `file` is open for reading and writing, and borrowed. Errors: those of RoleProcess::start().
     static Result<VerifyJob> start(JobSettings const& settings, role::Expected const& expected, int file,
@@ -49,7 +53,7 @@ public:
     [[nodiscard]] int fd() { return process_.channel().fd(); }
 
     /// The next event, up to the deadline. Its numbers are in range: intervals are sorted, apart, and within the
-    /// maximum; the id of a range was added. After Verified the process has ended.
+    /// maximum; the id of a range was added. After Verified and Killed the process has ended.
     /// Errors: `timeout`: the deadline; `corrupt` when the bytes are wrong: "size is 4096 bytes instead of 8192", or
     /// when the verifier breaks the rules, and is then killed; `unavailable` for a full disk.
     Result<Event> next(TimePoint deadline);

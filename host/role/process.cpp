@@ -112,6 +112,17 @@ struct Child {
     char* const* arguments;
 };
 
+/// Lets signals through again. Those of the terminal that have come before setsid(2) were for our process group.
+bool take_signals() noexcept {
+    for (int const signal : {SIGINT, SIGQUIT, SIGHUP, SIGTERM, SIGTSTP}) {
+        ::signal(signal, SIG_IGN);  // discards the one that waits
+        ::signal(signal, SIG_DFL);
+    }
+    sigset_t none;
+    ::sigemptyset(&none);
+    return ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, _NSIG / 8) == 0;
+}
+
 [[noreturn]] void run_child(Child const& child) noexcept {
     char byte = 0;
     std::array<char*, 1> const environment{nullptr};
@@ -122,7 +133,7 @@ struct Child {
         ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::read(child.go, &byte, 1) == 1  // nothing: the parent is gone
         && ::syscall(SYS_setgroups, 0, nullptr) == 0 && ::syscall(SYS_setresgid, 0, 0, 0) == 0 &&
         ::syscall(SYS_setresuid, 0, 0, 0) == 0 && ::prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && ::setsid() >= 0 &&
-        ::dup2(child.null, STDIN_FILENO) >= 0 && ::dup2(child.null, STDOUT_FILENO) >= 0
+        take_signals() && ::dup2(child.null, STDIN_FILENO) >= 0 && ::dup2(child.null, STDOUT_FILENO) >= 0
 #if !defined(__SANITIZE_ADDRESS__)
         && ::dup2(child.null, STDERR_FILENO) >= 0
 #endif
@@ -150,16 +161,11 @@ struct Clone {
 Result<Clone> clone_child(unsigned long namespaces, Child const& child) {
     sigset_t all;
     sigset_t before;
-    sigset_t none;
     ::sigfillset(&all);
-    ::sigemptyset(&none);
     ::pthread_sigmask(SIG_SETMASK, &all, &before);  // no handler of ours may run in the child
     int pidfd = -1;
     long const pid = ::syscall(SYS_clone, namespaces | CLONE_PIDFD | SIGCHLD, nullptr, &pidfd, nullptr, nullptr);
-    if (pid == 0) {
-        ::syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, nullptr, _NSIG / 8);
-        run_child(child);
-    }
+    if (pid == 0) run_child(child);
     int const error = errno;
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (pid < 0) return fail(error, "create its namespaces");
@@ -258,8 +264,12 @@ Result<> RoleProcess::reap() {
     siginfo_t const info = TRY(reap_now(pidfd_));
     pid_ = -1;
     std::string const program(program_of(role_));
+    // The kernel sends SIGKILL when it is short of memory; all else is the program's own doing, and may be that of the
+    // bytes that it has read.
+    bool const is_from_outside = info.si_code == CLD_KILLED && info.si_status == SIGKILL;
     if (info.si_code != CLD_EXITED)
-        return fail(ErrorKind::corrupt, program + " was killed by " + signal_text(info.si_status));
+        return fail(is_from_outside ? ErrorKind::unavailable : ErrorKind::corrupt,
+                    program + " was killed by " + signal_text(info.si_status));
     if (info.si_status != 0)
         return fail(ErrorKind::corrupt, program + " exited with code " + std::to_string(info.si_status));
     return {};

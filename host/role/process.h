@@ -54,7 +54,8 @@ public:
     [[nodiscard]] int pid() const { return pid_; }
 
     /// Closes the channel and waits for the role's end. Succeeds when it has exited with 0. Errors: `timeout`, and then
-    /// it is killed; `corrupt`: "triton-verify was killed by SIGSYS", "triton-verify exited with code 1".
+    /// it is killed; `corrupt`: "triton-verify was killed by SIGSYS", "triton-verify exited with code 1";
+    /// `unavailable`: "triton-verify was killed by SIGKILL", as by a kernel that is short of memory.
     Result<> finish(TimePoint deadline);
 
     /// Ends it at once; finish() then has nothing to report.
