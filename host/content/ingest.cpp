@@ -2,8 +2,10 @@
 #include <cerrno>
 
 #include <fcntl.h>
+#include <linux/fsverity.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
@@ -36,6 +38,15 @@ Result<UniqueFd> open_ingest_directory(StoreState const& state, std::string cons
     UniqueFd directory{::openat(state.ingest.get(), name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     if (!directory && errno != ENOENT) return fail(errno, "open directory " + shown);
     return directory;
+}
+
+/// Makes the kernel refuse all further changes to the file. Most file systems cannot do this.
+void make_verity(int fd) {
+    fsverity_enable_arg argument{};
+    argument.version = 1;
+    argument.hash_algorithm = FS_VERITY_HASH_ALG_SHA256;
+    argument.block_size = 4096;
+    (void)::ioctl(fd, FS_IOC_ENABLE_VERITY, &argument);
 }
 
 std::string in_bytes(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
@@ -169,6 +180,7 @@ Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const&
                                  digest.text(), facts.media_type, facts.source, ingest.key_));
         if (::renameat(ingest.directory_.get(), "data", state_->blobs.get(), digest.hex().c_str()) != 0)
             return fail(errno, "give " + digest.text() + " its name");
+        make_verity(ingest.data_.get());  // not before: an ingest must stay writable for whoever resumes it
         TRY(sync_directory(state_->blobs.get(), state_->path + "/blobs/sha256"));
         Transaction transaction = TRY(state_->database.begin());
         TRY(insert_blob(*state_, digest.text(), static_cast<std::uint64_t>(status.st_size), facts));

@@ -6,9 +6,7 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <linux/fsverity.h>
 #include <poll.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -251,15 +249,6 @@ Result<> take_lease(int fd) {
     return fail(ErrorKind::busy, "prove that nobody writes to a file", "somebody has it open for writing");
 }
 
-/// Makes the kernel refuse all further changes to the file. Most file systems cannot do this.
-void make_verity(int fd) {
-    fsverity_enable_arg argument{};
-    argument.version = 1;
-    argument.hash_algorithm = FS_VERITY_HASH_ALG_SHA256;
-    argument.block_size = 4096;
-    (void)::ioctl(fd, FS_IOC_ENABLE_VERITY, &argument);
-}
-
 }  // namespace
 
 Result<UniqueFd> prove_unwritable(UniqueFd file) {
@@ -269,7 +258,6 @@ Result<UniqueFd> prove_unwritable(UniqueFd file) {
     file = UniqueFd();
     TRY(take_lease(reader.get()));
     if (::fcntl(reader.get(), F_SETLEASE, F_UNLCK) != 0) return fail(errno, "give back a lease");
-    make_verity(reader.get());
     return reader;
 }
 
