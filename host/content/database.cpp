@@ -145,12 +145,58 @@ Result<Database> Database::open(std::string const& path, milliseconds patience) 
     if (code != SQLITE_OK) return database_error(handle, path);
     (void)sqlite3_extended_result_codes(handle, 1);
     (void)sqlite3_busy_timeout(handle, static_cast<int>(patience.count()));
-    auto prepared = database.set_up(patience);
-    if (!prepared) {
-        if (prepared.error().kind != ErrorKind::corrupt) return std::unexpected(std::move(prepared.error()));
-        return fail(ErrorKind::corrupt, path + " is not a database of ours: " + prepared.error().reason);
+    auto const prepared = database.set_up(patience);
+    return finish_opening(std::move(database), prepared);
+}
+
+Result<Database> Database::finish_opening(Database database, Result<> const& prepared) {
+    if (prepared) return database;
+    if (prepared.error().kind != ErrorKind::corrupt) return std::unexpected(prepared.error());
+    return fail(ErrorKind::corrupt, database.path_ + " is not a database of ours: " + prepared.error().reason);
+}
+
+namespace {
+
+/// A name for SQLite of a file that nobody can change: it then wants no log beside it.
+/// Source: https://www.sqlite.org/uri.html
+std::string immutable_name(std::string const& path) {
+    static constexpr std::string_view digits = "0123456789ABCDEF";
+    std::string name = "file:";
+    for (char const c : path) {
+        auto const byte = static_cast<unsigned char>(c);
+        bool const is_special = c == '%' || c == '?' || c == '#';
+        name += is_special ? std::string{'%', digits[byte >> 4U], digits[byte & 15U]} : std::string(1, c);
     }
-    return database;
+    return name + "?immutable=1";
+}
+
+/// Whether the file system is read-only, and no log belongs to the file.
+bool is_immutable(std::string const& path) {
+    struct statvfs system{};
+    struct stat log{};
+    return ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0 &&
+           (::stat((path + "-wal").c_str(), &log) != 0 || log.st_size == 0);
+}
+
+}  // namespace
+
+Result<Database> Database::open_for_reading(std::string const& path) {
+    struct stat found{};
+    if (::lstat(path.c_str(), &found) != 0) return fail(errno, "open database " + path);
+    if (!S_ISREG(found.st_mode)) return fail(ErrorKind::refused, "open database " + path, "it is not a file");
+    bool const is_fixed = is_immutable(path);
+    std::string const name = is_fixed ? immutable_name(path) : path;
+    int const flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | (is_fixed ? SQLITE_OPEN_URI : 0);
+    sqlite3* handle = nullptr;
+    int const code = sqlite3_open_v2(name.c_str(), &handle, flags, nullptr);
+    if (!handle) return fail(ErrorKind::unavailable, "open database " + path, sqlite3_errstr(code));
+    Database database(handle, path);
+    if (code != SQLITE_OK) return database_error(handle, path);
+    (void)sqlite3_extended_result_codes(handle, 1);
+    // Only for those who look after a log that a killed process has left.
+    (void)sqlite3_busy_timeout(handle, static_cast<int>(milliseconds(std::chrono::seconds(30)).count()));
+    auto const prepared = database.execute("PRAGMA trusted_schema = OFF; SELECT count(*) FROM sqlite_schema");
+    return finish_opening(std::move(database), prepared);
 }
 
 // SQLite does not wait when two processes turn a new file into one with a log: it answers SQLITE_BUSY to one of them at
@@ -175,7 +221,20 @@ Database::Database(Database&& other) noexcept
 Database::~Database() { (void)sqlite3_close_v2(handle_); }  // waits by itself for statements that still exist
 
 Result<> Database::migrate(std::string_view area, std::span<Migration const> steps) {
+    if (TRY(version(area, steps)) == steps.size()) return {};  // as nearly always: nobody is waited for
     Transaction transaction = TRY(begin());
+    std::size_t const version = TRY(this->version(area, steps));
+    if (version == steps.size()) return {};
+    for (Migration const& step : steps.subspan(version))
+        TRY(execute(std::string(step.sql).c_str()));
+    TRY(run("INSERT INTO areas VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version", area,
+            steps.size()));
+    return transaction.commit();
+}
+
+Result<std::size_t> Database::version(std::string_view area, std::span<Migration const> steps) {
+    Statement table = TRY(query("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'areas'"));
+    if (!TRY(table.step())) return 0;
     Statement row = TRY(query("SELECT version FROM areas WHERE name = ?", area));
     auto const version = static_cast<std::size_t>(TRY(row.step()) ? row.integer(0) : 0);
     if (version > steps.size()) {
@@ -185,12 +244,7 @@ Result<> Database::migrate(std::string_view area, std::span<Migration const> ste
                                                 .append("\" of version " + std::to_string(version))
                                                 .append(", and this program knows " + std::to_string(steps.size())));
     }
-    if (version == steps.size()) return {};
-    for (Migration const& step : steps.subspan(version))
-        TRY(execute(std::string(step.sql).c_str()));
-    TRY(run("INSERT INTO areas VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET version = excluded.version", area,
-            steps.size()));
-    return transaction.commit();
+    return version;
 }
 
 Result<Statement> Database::prepare(std::string_view sql) {

@@ -107,6 +107,9 @@ public:
     /// Errors: those of open(2), "open database <path>"; `refused`: a link or anything else but a file; `corrupt`:
     /// "<path> is not a database of ours: ...".
     static Result<Database> open(std::string const& path, milliseconds patience = std::chrono::seconds(30));
+    /// Opens one that exists for reading only. It makes and changes nothing, and waits for no change of another
+    /// process. Errors: likewise, and `not_found`.
+    static Result<Database> open_for_reading(std::string const& path);
     Database(Database&& other) noexcept;
     Database& operator=(Database&&) = delete;
     ~Database();
@@ -115,6 +118,8 @@ public:
     /// Errors: `unsupported` when a newer version has written them: "content.db has tables "image" of version 7, and
     /// this program knows 3"; as of Statement::step().
     Result<> migrate(std::string_view area, std::span<Migration const> steps);
+    /// The version of an area's tables; 0: there are none. Errors: the same.
+    Result<std::size_t> version(std::string_view area, std::span<Migration const> steps);
 
     /// Errors: `internal` for wrong SQL; as of Statement::step().
     Result<Statement> prepare(std::string_view sql);
@@ -150,6 +155,7 @@ public:
 private:
     friend class Transaction;
     Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
+    static Result<Database> finish_opening(Database database, Result<> const& prepared);
     Result<> set_up(milliseconds patience);
     Result<> execute(char const* sql);
     [[nodiscard]] std::int64_t changed_rows() const;

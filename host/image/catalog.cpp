@@ -68,6 +68,11 @@ Result<Catalog> Catalog::open(content::Database& database) {
     return Catalog(database);
 }
 
+Result<std::optional<Catalog>> Catalog::open_for_reading(content::Database& database) {
+    if (TRY(database.version("image", migrations)) == 0) return std::optional<Catalog>();
+    return std::optional(Catalog(database));
+}
+
 Result<std::vector<Image>> Catalog::list() {
     auto rows = TRY(database_->query(std::string(image_columns) + "ORDER BY uuid"));
     std::vector<Image> images;

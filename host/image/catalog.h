@@ -49,6 +49,9 @@ class Catalog {
 public:
     /// Brings the tables up to date. `database` must outlive this. Errors: those of Database::migrate().
     static Result<Catalog> open(content::Database& database);
+    /// For list(), get() and what else only reads: takes the tables as they are, also those of an older version. None:
+    /// there are none yet. Errors: those of Database::version().
+    static Result<std::optional<Catalog>> open_for_reading(content::Database& database);
 
     Result<std::vector<Image>> list();
     /// Errors: `not_found`: "image <uuid> is not installed".

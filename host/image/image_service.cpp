@@ -96,31 +96,49 @@ ImageService::ImageService(ImageService&& other) noexcept = default;
 ImageService& ImageService::operator=(ImageService&& other) noexcept = default;
 ImageService::~ImageService() = default;
 
-Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
-    auto implementation = std::make_unique<Implementation>();
-    Reader& reader = implementation->reader.emplace();
+namespace {
+
+/// Reads what a reader needs besides the catalog. Returns the path of the database, if there is one.
+Result<std::optional<std::string>> find_database(Settings const& settings, Reader& reader) {
     // What changes images makes the root, as everything in it.
     if (!settings.root.empty() && ::access(settings.root.c_str(), F_OK) != 0)
         return fail(errno, "open the root directory " + settings.root);
     Site const site = TRY(read_site(settings));
     reader.configuration = TRY(read_sources(site));
-    std::string const path = site.content + "/content.db";
-    if (::access(path.c_str(), F_OK) == 0) {
-        auto database = content::Database::open(path);
-        if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
-            return needs_root("cannot read the catalog of images");
-        reader.database.emplace(TRY(std::move(database)));
-        reader.catalog = TRY(Catalog::open(*reader.database));
-    } else if (errno == EACCES) {
+    std::string path = site.content + "/content.db";
+    if (::access(path.c_str(), F_OK) == 0) return std::optional(std::move(path));
+    if (errno == EACCES) return needs_root("cannot read the catalog of images");
+    if (errno != ENOENT) return fail(errno, "look for " + path);
+    return std::optional<std::string>();
+}
+
+Result<content::Database> readable(Result<content::Database> database) {
+    if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
         return needs_root("cannot read the catalog of images");
-    } else if (errno != ENOENT) {
-        return fail(errno, "look for " + path);
+    return database;
+}
+
+}  // namespace
+
+Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
+    auto implementation = std::make_unique<Implementation>();
+    Reader& reader = implementation->reader.emplace();
+    if (auto const path = TRY(find_database(settings, reader))) {
+        reader.database.emplace(TRY(readable(content::Database::open_for_reading(*path))));
+        reader.catalog = TRY(Catalog::open_for_reading(*reader.database));
     }
     return ImageService(std::move(implementation));
 }
 
-// Opens the database as a reader does, which changes nothing by itself.
-Result<ImageService> ImageService::open_for_holding(Settings const& settings) { return open_for_reading(settings); }
+Result<ImageService> ImageService::open_for_holding(Settings const& settings) {
+    auto implementation = std::make_unique<Implementation>();
+    Reader& reader = implementation->reader.emplace();
+    if (auto const path = TRY(find_database(settings, reader))) {
+        reader.database.emplace(TRY(readable(content::Database::open(*path))));
+        reader.catalog = TRY(Catalog::open(*reader.database));
+    }
+    return ImageService(std::move(implementation));
+}
 
 Result<ImageService> ImageService::open(Settings const& settings, Observer& observer) {
     if (::geteuid() != 0) return needs_root("cannot change the images of this host");
@@ -327,7 +345,7 @@ Result<> ImageService::vacuum(std::span<Uuid const> images) {
         TRY(shop.check_cancelled());
         TRY(remove_if_unused(shop, image));
     }
-    return victims;
+    return {};
 }
 
 Result<std::vector<UpdateChange>> ImageService::update(std::span<Reference const> references, bool is_dry_run,
