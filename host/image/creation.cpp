@@ -157,11 +157,16 @@ Result<Created> write_archive(Workshop& shop, content::Blob const& blob, NewMani
     return write_files(shop, content, std::move(facts), options);
 }
 
+std::unexpected<Error> is_installed(Uuid const& uuid) {
+    return fail(ErrorKind::exists, "image " + uuid.text() + " is installed already");
+}
+
 Result<Created> install_here(Workshop& shop, content::Blob const& blob, NewManifest facts, std::string const& source) {
     facts.files = {{.size = blob.size, .sha256 = blob.digest.hex(), .uncompressed_digest = blob.digest.text()}};
     Manifest manifest = TRY(make_manifest(facts));
     Plan plan{.image = {.manifest = manifest, .tree = {}, .source = source}, .shown = source};
-    TRY(install_archive(shop, blob, blob.digest.text(), std::move(plan), {}));
+    auto const installed = TRY(install_archive(shop, blob, blob.digest.text(), std::move(plan), {.is_quiet = true}));
+    if (installed.was_there) return is_installed(facts.uuid);
     return Created{std::move(manifest)};
 }
 
@@ -172,6 +177,7 @@ Result<Created> create_from_tree(Workshop& shop, int directory, std::string cons
         return fail("an image of type " + std::string(name_of(facts.type)) +
                     " is a ZFS stream, and a tarball would be made; --format zfs makes a stream of a machine");
     }
+    if (options.output.empty() && TRY(shop.catalog.has(facts.uuid))) return is_installed(facts.uuid);
     auto lease = TRY(WorkLease::make(shop, "creation of image " + facts.uuid.text()));
     content::Blob const blob = TRY(store_tree(shop, lease.id(), directory, {.media_type = {}, .source = shown}));
     Created created = TRY(options.output.empty() ? install_here(shop, blob, std::move(facts), shown)

@@ -155,6 +155,20 @@ def test_create_writes_files_that_install_takes(area, host):
     assert host.run("list", "-H", "tags.role=db").stdout == ""
 
 
+def test_an_image_that_is_installed_is_not_created_again(area, host):
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"uuid": "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b", "name": "a", "version": "1"}))
+    made = host.run("create", fill(area / "tree", {"which": "first"}), "-m", manifest, "-q")
+    assert made.stdout == ""
+    blobs = host.blobs()
+    for words in ([], ["-q"]):
+        again = host.run("create", fill(area / f"second{len(words)}", {"which": "second"}), "-m", manifest, *words, code=1)
+        assert again.stderr == ("imgadm: error (ImageAlreadyInstalled): image 7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b "
+                                "is installed already\n")
+    assert host.blobs() == blobs
+    host.run("create", area / "second0", "-m", manifest, "-o", area / "out")
+
+
 def test_a_file_that_is_not_what_its_manifest_says_leaves_nothing(area, host):
     tree = fill(area / "tree", {"a": "b"})
     out = area / "out"
