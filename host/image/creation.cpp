@@ -136,12 +136,18 @@ Result<Created> write_files(Workshop& shop, Content const& content, NewManifest 
                     .uncompressed_digest = content.digest,
                     .path = name}};
     Manifest manifest = TRY(make_manifest(facts));
-    Output document = TRY(begin_output(options.output, base + ".imgmanifest"));
+    std::string const document_name = base + ".imgmanifest";
+    Output document = TRY(begin_output(options.output, document_name));
     if (!write_all(document.file.fd(), manifest.text() + "\n")) return fail(errno, "write " + document.path);
     TRY(finish_output(file));
     TRY(finish_output(document));
     content::KeyLock const names = TRY(lock_names(shop, file, base));
-    // The manifest comes last: whoever sees it also finds the file.
+    // The manifest goes first and comes last: whoever sees it also finds its file.
+    if (::unlinkat(document.directory.get(), document_name.c_str(), 0) == 0) {
+        if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");
+    } else if (errno != ENOENT) {
+        return fail(errno, "remove " + document.path);
+    }
     TRY(file.file.put_in_place());
     TRY(document.file.put_in_place());
     if (::fsync(document.directory.get()) < 0) return fail(errno, "make " + options.output + " durable");

@@ -2,7 +2,9 @@
 
 import fcntl
 import hashlib
+import json
 import os
+import shutil
 import signal
 import subprocess
 
@@ -210,3 +212,22 @@ def test_a_creation_leaves_both_files_or_none(area):
     archive = tarball(tree, area / "a.tar")
     host.run("import", archive)
     assert len(host.uuids()) == 1
+
+
+def test_a_creation_over_another_leaves_no_manifest_of_other_content(area):
+    old = fill(area / "old/tree", {"etc/a": "old"})
+    new = fill(area / "new/tree", {"etc/a": "new"})
+    host = Host(area / "host")
+    host.run("create", old, "-o", area / "kept")
+    out = area / "out"
+    shutil.copytree(area / "kept", out)
+    count = steps_of(host, "create", new, "-o", out)
+    was_killed = set()
+    for number in numbers(count):
+        shutil.rmtree(out)
+        shutil.copytree(area / "kept", out)
+        was_killed.add(kill_at(host, number, "create", new, "-o", out))
+        if (out / "tree-1.imgmanifest").exists():
+            (described,) = json.loads((out / "tree-1.imgmanifest").read_text())["files"]
+            assert described["sha256"] == hashlib.sha256((out / "tree-1.tar").read_bytes()).hexdigest(), number
+    assert True in was_killed
