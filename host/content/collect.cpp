@@ -126,14 +126,19 @@ Result<> forget_locks(StoreState& state) {
 Result<std::vector<Victim>> collect_quarantine(StoreState& state, BootTime const& now, GcSettings const& settings) {
     std::vector<Victim> victims;
     Statement rows = TRY(state.database.query("SELECT name, digest, reason, boot, since FROM quarantine"));
+    std::vector<std::string> names;
     while (TRY(rows.step())) {
         if (passed_since({rows.text(3), rows.integer(4)}, now) < settings.quarantine_grace) continue;
         std::string const name = rows.text(0);
+        names.push_back(name);
         victims.push_back({.kind = Victim::Kind::quarantined,
                            .name = rows.text(1),
                            .bytes = bytes_of(state.quarantine.get(), name),
                            .reason = "it was long enough in quarantine: " + rows.text(2)});
-        if (settings.dry_run) continue;
+    }
+    if (settings.dry_run) return victims;
+    // Not before: what reads cannot begin to write once another process has written.
+    for (std::string const& name : names) {
         TRY(unlink_if_there(state.quarantine.get(), name, state.path + "/quarantine/" + name));
         TRY(state.database.run("DELETE FROM quarantine WHERE name = ?", name));
     }

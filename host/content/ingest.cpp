@@ -217,17 +217,23 @@ void remove_ingest_directory(StoreState const& state, std::string const& name) {
 
 namespace {
 
+struct Committing {
+    std::string key;
+    std::string name;
+    std::string digest;
+    BlobFacts facts;
+};
+
 /// Completes a commit that had been decided: the bytes were verified and durable. If the file has its name already,
 /// only the row is missing. Otherwise the next fetch finds the ingest as it was.
-Result<> finish_commit(StoreState& state, Statement const& row) {
-    std::string const digest = row.text(2);
-    auto const parsed = TRY(Digest::parse(digest));
+Result<> finish_commit(StoreState& state, Committing const& commit) {
+    auto const parsed = TRY(Digest::parse(commit.digest));
     UniqueFd const directory{
-        ::openat(state.ingest.get(), row.text(1).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+        ::openat(state.ingest.get(), commit.name.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     struct stat status{};
     // Whoever holds it, or has made it again, has begun it anew since then; who was to commit it has died.
     bool const is_begun_anew =
-        directory && (!TRY(try_lock(directory.get())) || !TRY(is_still(state.ingest.get(), row.text(1),
+        directory && (!TRY(try_lock(directory.get())) || !TRY(is_still(state.ingest.get(), commit.name,
                                                                        directory.get())));
     bool const is_still_ingest = directory && ::fstatat(directory.get(), "data", &status, AT_SYMLINK_NOFOLLOW) == 0;
     bool const is_named = ::fstatat(state.blobs.get(), parsed.hex().c_str(), &status, AT_SYMLINK_NOFOLLOW) == 0;
@@ -235,25 +241,28 @@ Result<> finish_commit(StoreState& state, Statement const& row) {
     if (!is_named && errno != ENOENT) return fail(errno, "look for blob " + parsed.hex());
     Transaction transaction = TRY(state.database.begin());
     if (is_still_ingest || !is_named) {
-        TRY(state.database.run("UPDATE ingests SET committing = '' WHERE key = ?", row.text(0)));
+        TRY(state.database.run("UPDATE ingests SET committing = '' WHERE key = ?", commit.key));
         return transaction.commit();
     }
     TRY(sync_directory(state.blobs.get(), state.path + "/blobs/sha256"));
-    TRY(insert_blob(state, digest, static_cast<std::uint64_t>(status.st_size),
-                    {.media_type = row.text(3), .source = row.text(4)}));
+    TRY(insert_blob(state, commit.digest, static_cast<std::uint64_t>(status.st_size), commit.facts));
     TRY(state.database.run(
         is_begun_anew ? "UPDATE ingests SET committing = '' WHERE key = ?" : "DELETE FROM ingests WHERE key = ?",
-        row.text(0)));
+        commit.key));
     TRY(transaction.commit());
-    if (!is_begun_anew) remove_ingest_directory(state, row.text(1));
+    if (!is_begun_anew) remove_ingest_directory(state, commit.name);
     return {};
 }
 
 Result<> finish_commits(StoreState& state) {
     Statement rows = TRY(
         state.database.query("SELECT key, name, committing, media_type, source FROM ingests WHERE committing != ''"));
+    std::vector<Committing> all;
     while (TRY(rows.step()))
-        TRY(finish_commit(state, rows));
+        all.push_back({rows.text(0), rows.text(1), rows.text(2), {rows.text(3), rows.text(4)}});
+    // Not before: what reads cannot begin to write once another process has written.
+    for (Committing const& commit : all)
+        TRY(finish_commit(state, commit));
     return {};
 }
 

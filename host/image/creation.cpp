@@ -17,6 +17,7 @@
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
 #include "host/image/preparation.h"
+#include "host/image/removal.h"
 #include "host/image/site.h"
 #include "host/image/tree_archive.h"
 #include "host/image/zfs_stream.h"
@@ -190,7 +191,7 @@ Result<Created> create_from_tree(Workshop& shop, int directory, std::string cons
                                                  : write_archive(shop, blob, std::move(facts), options));
     TRY(lease.end());
     // What was only written to files is no longer needed here.
-    if (!options.output.empty()) TRY(shop.store.gc());
+    if (!options.output.empty()) collect_quietly(shop);
     return created;
 }
 

@@ -66,12 +66,18 @@ Result<> remove_locked(Workshop& shop, Uuid const& uuid, content::Transaction tr
     TRY(shop.store.remove_references({"image", uuid.text()}));
     TRY(transaction.commit());
     TRY(intent.finish());
-    TRY(shop.store.gc());
     shop.observer->message("Deleted image " + uuid.text());
+    collect_quietly(shop);
     return {};
 }
 
 }  // namespace
+
+void collect_quietly(Workshop& shop) {
+    auto const collected = shop.store.gc();
+    if (!collected)
+        shop.observer->warning("what nothing refers to any more cannot be removed now: " + collected.error().text());
+}
 
 Result<> remove_image(Workshop& shop, Uuid const& uuid) {
     content::KeyLock const alone = TRY(lock_image(shop, uuid));

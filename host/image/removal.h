@@ -20,6 +20,9 @@ Result<bool> remove_if_unused(Workshop& shop, Uuid const& uuid);
 /// The unpinned images from which nothing was made; increments come before what they are increments of.
 Result<std::vector<Image>> unused_images(Workshop& shop);
 
+/// Collects blobs that nothing refers to, after what the command was for. A failure is reported, and is not an error.
+void collect_quietly(Workshop& shop);
+
 /// Collects blobs that nothing refers to and trees without an image, or only finds them. Returns them as the command
 /// shows them.
 Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run);
