@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t most_header_bytes = 64 * 1024;  // the server controls how much it sends
 constexpr std::size_t most_challenges = 8;
+constexpr std::size_t most_tag_bytes = 256;
 constexpr long buffer_bytes = 512 * 1024;
 /// A server that sends fewer bytes a second than this, for as long as a stall lasts, counts as silent.
 constexpr std::uint64_t slowest = 100;
@@ -33,6 +34,12 @@ bool same_letters(std::string_view a, std::string_view b) {
     return std::ranges::equal(a, b, {}, lower, lower);
 }
 
+/// A tag that we can send back: strong, printable, and short enough for a message to the library.
+bool is_entity_tag(std::string_view value) {
+    return value.starts_with('"') && value.size() <= most_tag_bytes &&
+           std::ranges::all_of(value, [](char c) { return c > ' ' && c < 0x7f; });
+}
+
 struct HeaderRow {
     std::string_view name;
     void (*take)(Head& head, std::string_view value);
@@ -42,7 +49,7 @@ struct HeaderRow {
 constexpr HeaderRow header_rows[] = {
     {"Content-Length", [](Head& head, std::string_view value) { head.content_length = parse_number(value); }},
     {"Content-Range", [](Head& head, std::string_view value) { head.range = parse_content_range(value); }},
-    {"ETag", [](Head& head, std::string_view value) { head.entity_tag = value.starts_with('"') ? value : ""; }},
+    {"ETag", [](Head& head, std::string_view value) { head.entity_tag = is_entity_tag(value) ? value : ""; }},
     {"Content-Type",
      [](Head& head, std::string_view value) { head.media_type = trimmed(value.substr(0, value.find(';'))); }},
     {"Location", [](Head& head, std::string_view value) { head.location = value; }},

@@ -393,6 +393,39 @@ def test_a_flood_of_headers_is_cut(place, server):
     )
 
 
+def test_what_is_slow_but_steady_is_not_silent(place, server):
+    def serve(request):
+        request.begin(200, 65_000)
+        for at in range(65):
+            request.body(SMALL[at * 1000 : at * 1000 + 1000], pause=0.1)
+
+    server.on("/blob", serve)
+    got = place.fetch(url=server.url("/blob"), attempts=1, stall=1000, silence=500, **of(SMALL[:65_000]))
+    assert_stored(place, got, SMALL[:65_000])
+
+
+@pytest.mark.parametrize("tag", ['"' + 12_000 * "\x01" + '"', '"' + 60_000 * "x" + '"', '"' + 300 * "x" + '"'])
+def test_a_tag_that_cannot_be_told_harms_no_transfer(place, server, tag):
+    for name in ("a", "b"):
+        server.on(f"/{name}{digest_of(SMALL)}", lambda request: request.serve(SMALL, etag=tag))
+    for name in "ab":
+        assert_stored(place, place.fetch(url=server.url(f"/{name}"), each=1, attempts=1, **of(SMALL)), SMALL)
+        place.run("gc")
+    server.file("/large", LARGE, etag=tag, most=700_000)
+    assert place.fetch(url=server.url("/large"), streams=1, **of(LARGE), **RANGES).get("digest") == digest_of(LARGE)
+
+
+def test_what_goes_wrong_in_an_answer_is_told(place, server):
+    def serve(request):
+        request.begin(200, None, Connection="close")
+        request.body(SMALL + b"more")
+        request.close_connection = True
+
+    server.on("/blob", serve)
+    result = place.fetch(url=[server.url("/missing"), server.url("/blob")], attempts=1, most=len(SMALL))
+    assert result["error"] == "corrupt" and "come" in result["text"]
+
+
 def test_a_compressed_answer_is_taken_as_it_is(place, server):
     bomb = gzip.compress(bytes(50 * MEGABYTE))
     server.on("/blob", lambda request: request.send(200, bomb, Content_Encoding="gzip"))
