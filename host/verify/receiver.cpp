@@ -130,6 +130,7 @@ Result<bool> Receiver::read_some(OpenRange& range) {
     char excess = 0;
     PrefixHasher::Buffer& buffer = range.buffer;
     std::size_t const wanted = std::min<std::uint64_t>(PrefixHasher::buffer_bytes - buffer.size, left);
+    if (buffer.size == 0) range.unwritten_since = now();
     ssize_t const got =
         ::read(range.pipe.get(), left == 0 ? &excess : buffer.bytes.get() + buffer.size, left == 0 ? 1 : wanted);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
@@ -143,9 +144,20 @@ Result<bool> Receiver::read_some(OpenRange& range) {
     return static_cast<std::size_t>(got) >= small_read;
 }
 
-Result<> Receiver::write_all_ranges() {
+/// When the oldest bytes are to be written that are not written yet.
+std::optional<TimePoint> Receiver::next_write() const {
+    std::optional<TimePoint> next;
+    for (OpenRange const& range : ranges_)
+        if (range.buffer.size > 0) next = std::min(next.value_or(TimePoint::max()), range.unwritten_since);
+    if (next) *next += landed_interval;
+    return next;
+}
+
+/// Writes what has come a while ago, even if more keeps coming: what is not written is not told.
+Result<> Receiver::write_what_is_due() {
+    TimePoint const before = now() - landed_interval;
     for (OpenRange& range : ranges_)
-        TRY(flush(range));
+        if (range.unwritten_since <= before) TRY(flush(range));
     return {};
 }
 
@@ -162,16 +174,11 @@ Result<> Receiver::wait() {
     if (!is_napping_)
         for (OpenRange const& range : ranges_)
             watched.push_back({.fd = range.pipe.get(), .events = POLLIN, .revents = 0});
-    bool const has_unwritten =
-        std::ranges::any_of(ranges_, [](OpenRange const& range) { return range.buffer.size > 0; });
-    timespec const moment{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(landed_interval).count()};
-    int const ready = ::ppoll(watched.data(), watched.size(),
-                              is_napping_     ? &nap
-                              : has_unwritten ? &moment
-                                              : nullptr,
-                              nullptr);
+    auto const due = next_write();
+    auto const left = std::clamp(due.value_or(now()) - now(), Duration(0), Duration(landed_interval));
+    timespec const moment{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(left).count()};
+    int const ready = ::ppoll(watched.data(), watched.size(), is_napping_ ? &nap : due ? &moment : nullptr, nullptr);
     if (ready < 0 && errno != EINTR) return fail(errno, "wait for bytes");
-    if (ready == 0 && !is_napping_) TRY(write_all_ranges());
     bool const has_napped = std::exchange(is_napping_, false);
     if (ready > 0 && watched[0].revents != 0) TRY(hear());
     if (has_napped || ready <= 0) return {};
@@ -189,6 +196,7 @@ Result<role::Verified> Receiver::run() {
     TRY(check_interval({0, landed_.list(1).empty() ? 0 : landed_.total()}, expected_.maximum));
     while (!end_ || !ranges_.empty()) {
         TRY(wait());
+        TRY(write_what_is_due());
         tell_landed();
     }
     return finish();

@@ -34,6 +34,7 @@ private:
         bool is_open_ended = false;
         UniqueFd pipe;
         PrefixHasher::Buffer buffer;  // what has arrived and is not written yet
+        TimePoint unwritten_since{};  // when the first byte of that arrived
     };
 
     Result<> wait();
@@ -43,7 +44,8 @@ private:
     Result<bool> read_some(OpenRange& range);
     Result<> flush(OpenRange& range);
     Result<> end_range(OpenRange& range);
-    Result<> write_all_ranges();
+    [[nodiscard]] std::optional<TimePoint> next_write() const;
+    Result<> write_what_is_due();
     void tell_landed();
     Result<role::Verified> finish();
 
