@@ -350,8 +350,9 @@ void Transfer::on_unauthorized() {
 }
 
 void Transfer::fail_url(Failure failure) {
-    // A transient failure of one URL counts more than a permanent one of another: trying again makes sense.
-    if (!failure_ || (failure.is_transient && !failure_->is_transient)) failure_ = std::move(failure);
+    // A transient failure of one URL counts more than a permanent one of another: trying again makes sense. What goes
+    // wrong in an answer counts most: there it was.
+    if (!failure_ || has_answered_ || (failure.is_transient && !failure_->is_transient)) failure_ = std::move(failure);
     if (!has_answered_ && !sink_.is_broken() && ++url_index_ < order_.request.urls.size()) return begin_url();
     is_failing_ = true;
     stage_ = Stage::delivering;
