@@ -40,6 +40,25 @@ void write_unit(json::Writer& out, machine::UnitStatus const& unit) {
     out.member("exit_status", unit.exit_status).member("restarts", unit.restarts).close('}');
 }
 
+/// Whether an error says something about the file of a machine: that it is broken, and not that the system lacks
+/// memory or descriptors.
+bool is_about_file_of(Error const& error) {
+    switch (error.kind) {
+        case ErrorKind::unavailable:
+        case ErrorKind::busy:
+        case ErrorKind::timeout:
+        case ErrorKind::internal: return false;
+        case ErrorKind::invalid:
+        case ErrorKind::not_found:
+        case ErrorKind::exists:
+        case ErrorKind::refused:
+        case ErrorKind::denied:
+        case ErrorKind::corrupt:
+        case ErrorKind::unsupported: return true;
+    }
+    std::unreachable();
+}
+
 }  // namespace
 
 bool Records::note(Record& record, Part part, Read read, Error const* error) {
@@ -80,9 +99,12 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
         Record& record = known == records_.end() ? records_[name] : known->second;
         Read const read{at, std::string(why), seen.generation, {}};
         if (auto& stored = findings.stored) {
-            record.stored = *stored ? std::make_shared<machine::Machine const>(std::move(**stored)) : nullptr;
+            bool const is_about_file = *stored || is_about_file_of(stored->error());
+            if (is_about_file)
+                record.stored = *stored ? std::make_shared<machine::Machine const>(std::move(**stored)) : nullptr;
             if (!*stored) record.broken = stored->error();
             note(record, Part::stored, read, *stored ? nullptr : &record.broken);
+            seen.has_failed |= !is_about_file;
         }
         if (auto& unit = findings.unit) {
             if (*unit) record.unit = **unit;

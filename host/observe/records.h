@@ -68,7 +68,8 @@ private:
         std::string error = {};  ///< of the latest attempt; empty: it has succeeded
     };
     struct Record {
-        std::shared_ptr<machine::Machine const> stored;  ///< null: unreadable, see `broken`
+        std::shared_ptr<machine::Machine const>
+            stored;  ///< null: it could never be read, or is unreadable: see `broken`
         Error broken;
         machine::UnitStatus unit;
         std::vector<machine::Snapshot> snapshots;

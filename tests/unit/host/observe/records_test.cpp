@@ -1,0 +1,44 @@
+#include "host/observe/records.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::observe {
+namespace {
+
+using testing::HasSubstr;
+
+std::string const name = "371f18c0-9f73-4e86-94f6-c1cf71188d23";
+
+Findings stored(Result<machine::Machine> machine) { return {.stored = std::move(machine)}; }
+
+machine::Machine machine_of(std::string alias) {
+    machine::Machine machine;
+    machine.uuid = *Uuid::parse(name);
+    machine.alias = std::move(alias);
+    return machine;
+}
+
+TEST(Records, AnErrorThatIsNotAboutTheFileKeepsWhatIsKnown) {
+    Records records;
+    EXPECT_FALSE(records.take(name, stored(machine_of("web")), 1, "start").has_failed);
+    for (ErrorKind const kind : {ErrorKind::unavailable, ErrorKind::busy, ErrorKind::timeout, ErrorKind::internal}) {
+        auto const seen = records.take(name, stored(fail(kind, "too many open files")), 2, "file");
+        EXPECT_TRUE(seen.has_failed);
+        EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("alias":"web")"));
+        EXPECT_THAT(records.raw(name), HasSubstr("too many open files"));
+    }
+    auto const broken = records.take(name, stored(fail(ErrorKind::corrupt, "it is not JSON")), 3, "file");
+    EXPECT_FALSE(broken.has_failed);
+    EXPECT_THAT(*broken.document->text(info::View::full), HasSubstr(R"("state":"unreadable")"));
+}
+
+TEST(Records, WhatCouldNotBeReadYetIsShownAndReadAgain) {
+    Records records;
+    auto const seen = records.take(name, stored(fail(ErrorKind::unavailable, "too many open files")), 1, "start");
+    EXPECT_TRUE(seen.has_failed);
+    EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("state":"unreadable")"));
+}
+
+}  // namespace
+}  // namespace triton::observe
