@@ -21,8 +21,8 @@
 #include "host/observe/worker.h"
 #include "host/observe/zfs_watch.h"
 #include "host/parts/host_launcher.h"
-#include "host/parts/host_pool.h"
 #include "host/parts/installed_images.h"
+#include "host/parts/late_pool.h"
 #include "host/parts/systemd_units.h"
 #include "host/parts/usage.h"
 
@@ -655,8 +655,8 @@ Observer::~Observer() { impl_->stop(); }
 
 Result<std::unique_ptr<Observer>> Observer::create(Settings settings, Around around) {
     machine::Layout const layout{settings.root};
-    auto for_loader = TRY(parts::open_host_pool(layout));
-    auto for_chores = TRY(parts::open_host_pool(layout));
+    auto for_loader = parts::late_host_pool(layout);
+    auto for_chores = parts::late_host_pool(layout);
     return std::unique_ptr<Observer>(new Observer(
         std::make_shared<Impl>(std::move(settings), std::move(around), std::move(for_loader), std::move(for_chores))));
 }

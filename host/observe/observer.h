@@ -45,7 +45,7 @@ public:
         std::function<void()> has_grown;
     };
 
-    /// Errors: the pool cannot be opened.
+    /// The pool need not exist yet, and is not made.
     static Result<std::unique_ptr<Observer>> create(Settings settings, Around around);
     ~Observer();
     Observer(Observer const&) = delete;

@@ -41,9 +41,8 @@ public:
 
     [[nodiscard]] std::string const& root() const { return root_; }
     [[nodiscard]] std::string machines() const { return root_ + "/var/triton/vmadm/machines"; }
-    [[nodiscard]] std::string tree(std::string const& uuid) const {
-        return root_ + "/var/triton/pool/machines/" + uuid + "/@tree";
-    }
+    [[nodiscard]] std::string pool() const { return root_ + "/var/triton/pool"; }
+    [[nodiscard]] std::string tree(std::string const& uuid) const { return pool() + "/machines/" + uuid + "/@tree"; }
     /// As vmadm does: a whole file takes its name.
     static void replace(std::string const& path, std::string const& text) {
         std::ofstream(path + ".new") << text;
@@ -174,6 +173,46 @@ TEST_F(ObserverTest, ADirectoryThatTakesTheOthersPlaceIsReadAndWatched) {
     ASSERT_TRUE(shows(first, "one"));
     place_.write(first, "three");
     ASSERT_TRUE(shows(first, "three"));
+}
+
+TEST_F(ObserverTest, ThePoolIsNotMadeAndMayComeLater) {
+    place_.write(first, "one");
+    load();
+    EXPECT_THAT(shown(first), HasSubstr(R"("alias":"one")"));
+    EXPECT_FALSE(fs::exists(place_.pool()));
+    EXPECT_THAT(observer_->raw(first), Not(HasSubstr("error")));
+    auto const pool = storage::open_pool({.backend = storage::Backend::directory, .path = place_.pool()});
+    ASSERT_TRUE(pool);
+    auto const tree = *storage::TreeName::parse("machines/" + first);
+    ASSERT_TRUE((*pool)->make(tree));
+    ASSERT_TRUE((*pool)->snapshot(tree, *storage::SnapshotName::parse("vmsnap-before")));
+    look_again(first);
+    EXPECT_THAT(observer_->raw(first), HasSubstr("before"));
+}
+
+TEST_F(ObserverTest, NobodyWaitsForTheMeasurementOfDisks) {
+    ASSERT_TRUE(storage::open_pool({.backend = storage::Backend::directory, .path = place_.pool()}));
+    place_.write(first, "one");
+    place_.write(second, "two");
+    for (std::string const& name : {first, second})
+        fs::create_directories(place_.tree(name));
+    load();
+    UniqueFd const holder{
+        ::open(fs::path(place_.tree(first)).parent_path().c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    ASSERT_EQ(::flock(holder.get(), LOCK_EX), 0);
+    std::string usage;
+    auto const ask = [&] {
+        usage.clear();
+        observer_->usage([&](Result<Observer::Text> const& got) { usage = got ? **got : got.error().text(); });
+        return run_until([&] { return !usage.empty(); });
+    };
+    ASSERT_TRUE(ask());
+    EXPECT_THAT(usage, HasSubstr(first));
+    EXPECT_THAT(usage, Not(HasSubstr("disk_bytes")));
+    // It is measured for later answers, except for what somebody has to himself.
+    while (usage.find("disk_bytes") == std::string::npos)
+        ASSERT_TRUE(ask());
+    EXPECT_GT(usage.find("disk_bytes"), usage.find(second));
 }
 
 TEST_F(ObserverTest, AnIdenticalCopyIsNotAnEvent) {
