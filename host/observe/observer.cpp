@@ -1,6 +1,7 @@
 #include "host/observe/observer.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <deque>
 #include <set>
@@ -40,6 +41,8 @@ constexpr Duration usage_lasts = std::chrono::seconds(1);
 /// Some pools can measure a tree only by walking through it, which may take as long as its owner likes.
 constexpr Duration disk_usage_lasts = std::chrono::minutes(1);
 constexpr int disk_usage_share = 10;  // a pause is this many times as long as the measurement
+/// A tree that somebody has to himself for longer is measured the next time.
+constexpr std::chrono::milliseconds disk_patience{1000};
 constexpr std::size_t most_usage_waiters = 512;
 constexpr Duration launcher_patience = std::chrono::seconds(2);  // for a caller who asks for a fresh look
 constexpr Duration quick_patience = std::chrono::seconds(1);     // for a whole look with a launcher
@@ -96,13 +99,14 @@ TimePoint steady_now() { return std::chrono::steady_clock::now(); }
 class Observer::Impl : public std::enable_shared_from_this<Impl> {
 public:
     Impl(Settings settings, Around around, std::unique_ptr<storage::Pool> loader_pool,
-         std::unique_ptr<storage::Pool> chores_pool)
+         std::unique_ptr<storage::Pool> chores_pool, std::unique_ptr<storage::Pool> disks_pool)
         : settings_(std::move(settings)),
           around_(std::move(around)),
           layout_{settings_.root},
           watches_(places_of(layout_, *loader_pool)),
           loader_eyes_(layout_, std::move(loader_pool), settings_.now),
           chores_eyes_(layout_, std::move(chores_pool), settings_.now),
+          disks_pool_(std::move(disks_pool)),
           loader_({loader_eyes_.machines, loader_eyes_.units, *loader_eyes_.pool, watches_, records_, settings_.now}),
           poll_(chores_eyes_.machines.store(), *chores_eyes_.pool, unit_controls_of(layout_)),
           inotify_(around_.loop,
@@ -152,8 +156,10 @@ public:
         looks_timer_.cancel();
         poll_timer_.cancel();
         stuck_timer_.cancel();
+        gives_up_disks_ = true;
         loader_thread_.reset();  // waits for what it is doing
         chores_thread_.reset();
+        disks_thread_.reset();
     }
 
     /// The first load: all watches that are possible exist by now.
@@ -212,7 +218,8 @@ public:
         std::vector<parts::Used> machines;
         for (auto const& [name, document] : around_.cache.all())
             if (!document->is_broken())
-                machines.push_back({name, text_of(*document, "state"), text_of(*document, "alias"), {}, {}});
+                machines.push_back({name, text_of(*document, "state"), text_of(*document, "alias"), {}, disk_of(name)});
+        begin_disks(machines);
         chores_thread_->run([self = shared_from_this(), machines = std::move(machines)]() mutable {
             auto text = std::make_shared<std::string const>(self->measure(machines));
             net::post(self->around_.loop, [self, text] { self->usage_is_made(text); });
@@ -260,6 +267,8 @@ public:
     }
 
 private:
+    using Disks = std::map<std::string, storage::Usage, std::less<>>;  // by machine
+
     /// The launcher of a machine when it was last wanted.
     struct Noticed {
         LauncherAddress address;
@@ -566,21 +575,39 @@ private:
 
     // --- usage ---
 
-    /// Runs in the thread of chores.
-    void measure_disks(std::vector<parts::Used> const& machines) {
-        TimePoint const began = steady_now();
-        if (began < disks_due_) return;
-        disks_.clear();
-        for (parts::Used const& used : machines)
-            if (auto const uuid = Uuid::parse(used.uuid))
-                if (auto const disk = chores_eyes_.pool->usage(machine::tree_of(*uuid))) disks_[used.uuid] = *disk;
+    [[nodiscard]] std::optional<storage::Usage> disk_of(std::string_view machine) const {
+        auto const found = disks_.find(machine);
+        return found == disks_.end() ? std::nullopt : std::optional(found->second);
+    }
+
+    /// Measures disks for later answers. Nobody waits for that: it may take as long as the owners of machines like.
+    void begin_disks(std::vector<parts::Used> const& machines) {
+        if (is_measuring_ || steady_now() < disks_due_) return;
+        is_measuring_ = true;
+        disks_thread_->run([self = shared_from_this(), machines] {
+            TimePoint const began = steady_now();
+            auto measured = std::make_shared<Disks>();
+            for (parts::Used const& used : machines) {
+                if (self->gives_up_disks_) return;
+                auto const uuid = Uuid::parse(used.uuid);
+                if (!uuid) continue;
+                auto const disk = self->disks_pool_->usage(machine::tree_of(*uuid));
+                // Of a tree that is in use, or that cannot be read now, the last figures stay.
+                if (disk || used.disk) (*measured)[used.uuid] = disk ? *disk : *used.disk;
+            }
+            net::post(self->around_.loop, [self, measured, began] { self->end_disks(std::move(*measured), began); });
+        });
+    }
+
+    void end_disks(Disks measured, TimePoint began) {
+        disks_ = std::move(measured);
+        is_measuring_ = false;
         TimePoint const ended = steady_now();
         disks_due_ = ended + std::max<Duration>(disk_usage_lasts, disk_usage_share * (ended - began));
     }
 
     /// Runs in the thread of chores.
     std::string measure(std::vector<parts::Used>& machines) {
-        measure_disks(machines);
         json::Array rows;
         for (parts::Used& used : machines) {
             auto const uuid = Uuid::parse(used.uuid);
@@ -589,7 +616,6 @@ private:
                 auto const group = chores_eyes_.units.control_group(*uuid);
                 if (group && !group->empty()) used.processes = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
             }
-            if (auto const disk = disks_.find(used.uuid); disk != disks_.end()) used.disk = disk->second;
             rows.push_back(json::Node{parts::usage_row(used)});
         }
         return machine::pretty(json::Node{std::move(rows)});
@@ -609,6 +635,7 @@ private:
     Records records_;
     Eyes loader_eyes_;
     Eyes chores_eyes_;
+    std::unique_ptr<storage::Pool> disks_pool_;  // of the thread that measures disks
     Loader loader_;
     FilePoll poll_;
     net::Descriptor inotify_;
@@ -643,11 +670,14 @@ private:
     Text usage_;
     TimePoint usage_made_at_;
     std::vector<GotText> usage_waiters_;
-    std::map<std::string, storage::Usage, std::less<>> disks_;  // as last measured; belongs to the thread of chores
-    TimePoint disks_due_ = TimePoint::min();                    // likewise
+    Disks disks_;  // as last measured
+    TimePoint disks_due_ = TimePoint::min();
+    bool is_measuring_ = false;
+    std::atomic<bool> gives_up_disks_ = false;
 
     std::unique_ptr<Worker> loader_thread_ = std::make_unique<Worker>();
     std::unique_ptr<Worker> chores_thread_ = std::make_unique<Worker>();
+    std::unique_ptr<Worker> disks_thread_ = std::make_unique<Worker>();
 };
 
 Observer::Observer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -655,10 +685,9 @@ Observer::~Observer() { impl_->stop(); }
 
 Result<std::unique_ptr<Observer>> Observer::create(Settings settings, Around around) {
     machine::Layout const layout{settings.root};
-    auto for_loader = parts::late_host_pool(layout);
-    auto for_chores = parts::late_host_pool(layout);
     return std::unique_ptr<Observer>(new Observer(
-        std::make_shared<Impl>(std::move(settings), std::move(around), std::move(for_loader), std::move(for_chores))));
+        std::make_shared<Impl>(std::move(settings), std::move(around), parts::late_host_pool(layout),
+                               parts::late_host_pool(layout), parts::late_host_pool(layout, disk_patience))));
 }
 
 void Observer::start(std::function<void()> loaded) { impl_->start(std::move(loaded)); }

@@ -62,7 +62,8 @@ public:
     /// Calls `done` when the results of a reload that begins after this call are in the cache: of one machine, or
     /// (nullopt) of all. Errors: unavailable while a look hangs, since then nothing else is read.
     void look_again(std::optional<Uuid> const& machine, std::function<void(Result<>)> done);
-    /// The present use of each machine, in the form of `vmadm stats -j`; made at most once a second.
+    /// The present use of each machine, in the form of `vmadm stats -j`; made at most once a second. The use of disks
+    /// is that of the latest measurement, which a call begins at most once a minute and does not wait for.
     void usage(GotText got);
     /// The lines of the history, the oldest first.
     void history(std::optional<Uuid> const& machine, GotText got);

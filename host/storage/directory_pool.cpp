@@ -258,13 +258,15 @@ public:
     }
 
     Result<Usage> usage(TreeName const& tree) override {
-        auto const holder = TRY(hold(tree, Sharing::together));
+        auto holder = TRY(hold(tree, Sharing::together));
         UniqueFd const content = TRY(open_content(holder, tree));
+        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
+        holder = UniqueFd{};  // the tree's owner decides how long the walk takes, and others may want the tree
         auto const size = TRY(trees_->size(content.get()));
         Usage usage{size.exclusive, size.referenced, TRY(trees_->quota(content.get()))};
-        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
         for (SnapshotEntry const& entry : TRY(read_snapshots(snapshots, tree))) {
             UniqueFd const one = open_directory(snapshots.get(), entry.entry);
+            if (!one && errno == ENOENT) continue;  // it was deleted meanwhile
             if (!one) return fail(errno, "open snapshot " + entry.entry + " of " + tree.text());
             usage.used += TRY(trees_->size(one.get())).exclusive;
         }

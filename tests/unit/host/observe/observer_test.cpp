@@ -6,8 +6,10 @@
 #include <optional>
 #include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "host/observe/file_poll.h"
@@ -20,6 +22,7 @@ namespace fs = std::filesystem;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::Pair;
 
 constexpr Duration longest_wait = std::chrono::seconds(60);
