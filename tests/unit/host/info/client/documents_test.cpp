@@ -141,6 +141,25 @@ TEST(EventSelection, AMachineIsShownWhenItFulfilsOrHasFulfilledTheConditions) {
     EXPECT_EQ(selection.look(record(event("delete", "b", ""))), Verdict::shown);
 }
 
+TEST(EventSelection, WhatAMachineWasIsInTheEventToo) {
+    auto const verdict = [](std::string_view condition, std::string_view changes) {
+        return EventSelection({filter(condition)}, {})
+            .look(
+                record(R"({"type":"modify","uuid":"a","vm":{"uuid":"a","state":"stopped","tags":{"x":1}},"changes":)" +
+                       std::string(changes) + "}"));
+    };
+    EXPECT_EQ(verdict("state=running", R"([{"path":"state","oldValue":"running","newValue":"stopped"}])"),
+              Verdict::shown);
+    EXPECT_EQ(verdict("state=running", R"([{"path":"state","oldValue":"stopping","newValue":"stopped"}])"),
+              Verdict::hidden);
+    EXPECT_EQ(verdict("alias=web", R"([{"path":"alias","oldValue":"web"}])"), Verdict::shown);
+    EXPECT_EQ(verdict("tags.x=2", R"([{"path":"tags.x","oldValue":2,"newValue":1}])"), Verdict::shown);
+    EXPECT_EQ(verdict("tags.x=2", R"([{"path":"nics.0.ip","oldValue":"2"},{"path":""},{}])"), Verdict::hidden);
+    EventSelection selection({filter("alias=web")}, {});
+    EXPECT_EQ(selection.look(record(R"({"type":"delete","uuid":"a","alias":"web"})")), Verdict::shown);
+    EXPECT_EQ(selection.look(record(R"({"type":"delete","uuid":"a","alias":"db"})")), Verdict::hidden);
+}
+
 TEST(EventSelection, EndsWithTheFirstThatFulfilsTheGoal) {
     EventSelection selection({}, {filter("state=running")});
     EXPECT_EQ(selection.look(record(R"({"type":"ready","vms":[{"uuid":"a","state":"stopped"}]})")), Verdict::shown);
