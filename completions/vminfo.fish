@@ -23,7 +23,7 @@ complete -c vminfo -n '__fish_seen_subcommand_from ping' -s h -l help -d 'The op
 complete -c vminfo -f -n __fish_use_subcommand -a status -d 'prints what vminfod does, and for whom'
 complete -c vminfo -n '__fish_seen_subcommand_from status' -s h -l help -d 'The options of this command.'
 complete -c vminfo -n '__fish_seen_subcommand_from status' -s j -d 'Prints JSON.'
-complete -c vminfo -n '__fish_seen_subcommand_from status' -s f -d 'Adds the log of full refreshes, and what is watched.'
+complete -c vminfo -n '__fish_seen_subcommand_from status' -s f -d 'Adds the log of full refreshes, and the figures of the HTTP servers.'
 complete -c vminfo -f -n __fish_use_subcommand -a top -d 'prints what VMs use, and refreshes it'
 complete -c vminfo -n '__fish_seen_subcommand_from top' -s h -l help -d 'The options of this command.'
 complete -c vminfo -n '__fish_seen_subcommand_from top' -s s -r -d 'Sorts by cpu, memory, tasks or alias.'

@@ -47,7 +47,7 @@ _vminfo() {
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \
             '-j[Prints JSON.]' \
-            '-f[Adds the log of full refreshes, and what is watched.]' \
+            '-f[Adds the log of full refreshes, and the figures of the HTTP servers.]' \
             '*:file:_files' ;;
         top) _arguments \
             '-h[The options of this command.]' \

@@ -114,7 +114,7 @@ Outcome run_vm(Options const& options) {
 void add_nothing(CLI::App&, Options&) {}
 void add_status(CLI::App& app, Options& options) {
     app.add_flag("-j", options.as_json, "Prints JSON.");
-    app.add_flag("-f", options.is_full, "Adds the log of full refreshes, and what is watched.");
+    app.add_flag("-f", options.is_full, "Adds the log of full refreshes, and the figures of the HTTP servers.");
 }
 void add_vms(CLI::App& app, Options& options) {
     add_words(app, options);
