@@ -84,6 +84,15 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
             for (Record& record : program.records)
                 record.checks = {};
         }
+        // Another number of failures, or another action, is for failures from now on.
+        for (std::size_t check = 0; check < spec.policy.checks.size() && !program.records.empty(); ++check) {
+            if (program.policy.checks.size() != spec.policy.checks.size()) break;
+            launcher::Health const& before = program.policy.checks[check];
+            launcher::Health const& now = spec.policy.checks[check];
+            if (before.retries == now.retries && before.action == now.action) continue;
+            for (Record& record : program.records)
+                record.checks[check].bad = 0;
+        }
         program.policy = spec.policy;
         program.is_configured = true;
         if (!was_configured[static_cast<std::size_t>(spec.id)] && !spec.policy.auto_start) program.is_held = true;
