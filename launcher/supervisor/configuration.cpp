@@ -32,6 +32,17 @@ std::size_t start_times_of(ProgramPolicy const& policy, std::size_t processes) {
 
 std::size_t checks_of(ProgramPolicy const& policy, std::size_t processes) { return processes * policy.checks.size(); }
 
+/// Forgets the failures that were counted for another number of them or another action: only the failure that reaches
+/// the number has a consequence, and a check that has failed more often already would never have the new one.
+void count_anew(std::span<CheckRecord> records, std::span<Health const> before, std::span<Health const> now) {
+    if (before.size() != now.size() || now.empty()) return;
+    for (std::size_t record = 0; record < records.size(); ++record) {
+        Health const& old = before[record % now.size()];
+        Health const& changed = now[record % now.size()];
+        if (old.retries != changed.retries || old.action != changed.action) records[record].failures = 0;
+    }
+}
+
 }  // namespace
 
 Supervisor::Supervisor(SupervisorPolicy const& policy)
@@ -114,6 +125,7 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
         program.checks.clear();
     }
     program.checks.resize(checks_of(*policy, processes));
+    if (before) count_anew(program.checks, before->checks, policy->checks);
     program.policy = std::move(policy);
 }
 

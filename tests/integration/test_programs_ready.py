@@ -232,6 +232,21 @@ def test_health_reports_once_and_again_after_it_was_well(place):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_another_action_comes_though_it_has_failed_long_ago(place):
+    """The new action follows when the new number of failures has come since the change, not never."""
+    flag = place.area / "ill"
+    flag.touch()
+    programs = {"web": service("web", health=health(flag, action="report"))}
+    launcher = run(place, programs)
+    launcher.wait_up(tag="web")
+    launcher.wait_for_event("process-unhealthy", program="web", action="report")
+    launcher.replace({"web": service("web", health=health(flag, action="restart"))})
+    assert launcher.wait_for_event("process-unhealthy", program="web", action="restart")["failures"] == 2
+    launcher.wait_for_event("process-exited", program="web", exit_code=0)
+    launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_health_ends_the_container(place):
     flag = place.area / "ill"
     launcher = run(place, {"web": service("web", health=health(flag, action="exit")), "db": service("db")})

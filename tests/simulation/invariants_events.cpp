@@ -84,6 +84,15 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
             for (Record& record : program.records)
                 record.checks = {};
         }
+        // Failures are counted towards one number, for one action.
+        for (std::size_t check = 0; check < spec.policy.checks.size() && !program.records.empty(); ++check) {
+            launcher::Health const& health = spec.policy.checks[check];
+            if (check >= program.policy.checks.size()) break;
+            launcher::Health const& before = program.policy.checks[check];
+            if (health.retries == before.retries && health.action == before.action) continue;
+            for (Record& record : program.records)
+                record.checks[check].bad = 0;
+        }
         program.policy = spec.policy;
         program.is_configured = true;
         if (!was_configured[static_cast<std::size_t>(spec.id)] && !spec.policy.auto_start) program.is_held = true;

@@ -563,6 +563,34 @@ TEST(SupervisorHealth, ChecksComeAndGo) {
     EXPECT_TRUE(subject.supervisor.view(first).is_ready);
 }
 
+TEST(SupervisorHealth, AnotherActionComesThoughTheCheckHasFailedLongAgo) {
+    Subject subject = up({healthy(HealthAction::report)});
+    for (int times = 0; times < 5; ++times)
+        probe(subject, 10s, false);
+    EXPECT_FALSE(subject.supervisor.view(first).is_ready);
+    EXPECT_EQ(subject.programs({healthy(HealthAction::restart)}).done(), "");
+    EXPECT_TRUE(subject.supervisor.view(first).is_ready);
+    EXPECT_EQ(probe(subject, 10s, false).done(), "");
+    EXPECT_EQ(probe(subject, 10s, false).done(),
+              "Signal 1, pid 100, 15 (stop); Signal 1, pid 100, 18 (forward); ReportUnhealthy 1, failures 2, restart");
+}
+
+TEST(SupervisorHealth, FewerRetriesCountThoughMoreHaveFailed) {
+    ProgramPolicy policy = healthy(HealthAction::report);
+    policy.checks.front().retries = 1000;
+    policy.checks.push_back(Health{.interval = 1h, .retries = 7, .action = HealthAction::restart});
+    Subject subject = up({policy});
+    for (int times = 0; times < 5; ++times)
+        probe(subject, 10s, false);
+    policy.checks.front().interval = 5s;
+    subject.programs({policy});
+    EXPECT_EQ(subject.supervisor.view(first).bad_probes, 4) << "the first one came too early to count";
+    policy.checks.front().retries = 2;
+    subject.programs({policy});
+    EXPECT_EQ(probe(subject, 10s, false).done(), "");
+    EXPECT_EQ(probe(subject, 5s, false).done(), "ReportUnhealthy 1, failures 2, report");
+}
+
 TEST(SupervisorHealth, WhatIsNotReadyStopsWhatIsBoundToIt) {
     ProgramPolicy base = service();
     base.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report}};
