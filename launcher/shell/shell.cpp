@@ -31,6 +31,11 @@ void make_room_for_one(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
 }
 
+/// Whether the configuration has no such process any more: what belonged to it is to be let go of.
+bool is_leaving(ProgramTable::Entry const& program, ProcessNumber number) {
+    return !program.is_configured || (program.plan && static_cast<std::uint32_t>(number) > program.plan->policy.count);
+}
+
 std::optional<process::ResourceLimit> descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
@@ -130,7 +135,7 @@ void Shell::process_ended(ProcessId id, int status, std::optional<process::Spawn
     channels_.process_ended(id, status);
     end.was_oom_killed = channels_.has_died_of_memory(id);
     dispatch(end);
-    if (!table_[id.program].is_configured) programs_.settle_soon();
+    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
 }
 
 void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
@@ -144,6 +149,8 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     if (key == judge_key) return keeper_.judged(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
+    ProcessId const id = process_of_helper(key);
+    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
 }
 
 void Shell::probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {

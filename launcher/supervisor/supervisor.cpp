@@ -594,6 +594,11 @@ bool Supervisor::is_idle(ProgramId id) const {
     return !program.is_configured && is_down(program) && program.helpers == 0;
 }
 
+bool Supervisor::is_idle(ProcessId id) const {
+    ProcessRecord const& process = programs_[index(id.program)].processes[index(id.number)];
+    return process.state == State::down && process.helpers == 0;
+}
+
 bool Supervisor::is_ready(ProgramId id) const {
     Program const& program = programs_[index(id)];
     if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;

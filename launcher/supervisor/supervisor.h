@@ -125,6 +125,8 @@ public:
     [[nodiscard]] std::uint32_t program_count() const { return static_cast<std::uint32_t>(programs_.size()); }
     /// The configuration does not have it, and nothing of it is left: its id may be given to another program.
     [[nodiscard]] bool is_idle(ProgramId id) const;
+    /// The same for a process: it is down, and none of its helpers is under way.
+    [[nodiscard]] bool is_idle(ProcessId id) const;
     [[nodiscard]] bool is_ready(ProgramId id) const;
     [[nodiscard]] bool is_settled(ProgramId id) const;
     /// The latest accepted; of a program that has vanished its last one.

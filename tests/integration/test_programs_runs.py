@@ -1,6 +1,7 @@
 """Programs: runs that are limited in time, what follows their end, what is undone, several signals of a stop, and
 schedules by the clock of a place."""
 
+import os
 import signal
 import struct
 import time
@@ -145,6 +146,29 @@ def test_a_removed_program_is_undone(place):
     launcher.replace({"web": service("web")})
     launcher.wait_up(tag="undone")
     assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("how", ["removed", "fewer"])
+@pytest.mark.parametrize("hook_of", ["onStop", "onFailure"])
+def test_a_hook_may_write_when_its_process_has_left_the_configuration(place, hook_of, how):
+    """What it writes goes where the program's output went, as long as it takes; it was ended by SIGPIPE."""
+    go = place.area / "go"
+    os.mkfifo(go)
+    hook_command = {"command": ["sh", "-c", f"read x <{go}; echo first; echo second"]}
+    program = {"onStop": probe("exit:0", oneShot=True, onStop=hook_command, output={}),
+               "onFailure": probe("exit:1", restart="never", onFailure=hook_command, output={})}[hook_of]
+    launcher = run(place, {"job": program, "web": service("web")})
+    launcher.wait_started(tag="web")
+    launcher.wait_for_event("process-exited", program="job")
+    launcher.replace({"web": service("web")} if how == "removed" else {"job": {**program, "count": 0}, "web": service("web")})
+    launcher.wait_for_event("configuration-loaded", processes=1)
+    launcher.quiet_for(0.4)  # in this time what nobody needs any longer is let go of
+    with open(go, "w", encoding="utf-8") as told:
+        told.write("\n")
+    for word in ("first", "second"):
+        launcher.wait_for_text(f"job[1] | {word}")
+    assert launcher.stop() == Exit(code=0)
+    assert not launcher.events_named("helper-failed")
 
 
 # --- schedules
