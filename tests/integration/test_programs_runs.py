@@ -171,6 +171,33 @@ def test_a_hook_may_write_when_its_process_has_left_the_configuration(place, hoo
     assert not launcher.events_named("helper-failed")
 
 
+@pytest.mark.parametrize("how", ["removed", "stopped", "upgraded"])
+def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
+    """A file system that programs still write to when a new configuration wants none of them any more."""
+    programs = {"mount": probe("exit:0", oneShot=True, onStop=hook("unmount")),
+                "migrate": probe("exit:0", oneShot=True, requires=["mount"], onStop=hook("forget")),
+                "web": probe("trap", "say:stays", "until:12", requires=["migrate"], stopTimeout="20s")}
+    launcher = run(place, programs)
+    launcher.wait_for_probe("say", text="stays")
+    if how == "removed":
+        launcher.replace({"other": service("other")})
+        launcher.wait_up(tag="other")
+    else:
+        launcher.replace(programs, runServers=False)
+    web = launcher.wait_for_event("process-stopping", program="web")["pid"]
+    launcher.wait_signal(signal.SIGTERM)
+    if how == "upgraded":
+        launcher.ctl("upgrade", place.binary)
+    launcher.quiet_for(0.2, launcher.probe)
+    launcher.signal_inside(web, signal.SIGUSR2)
+    launcher.wait_for_event("process-exited", program="web")
+    launcher.wait_up(tag="forget")
+    launcher.wait_up(tag="unmount")
+    said = [line["tag"] for line in launcher.probe.all if line.get("text") == "up"]
+    assert said[-2:] == ["forget", "unmount"]
+    assert launcher.stop() == Exit(code=0)
+
+
 # --- schedules
 
 

@@ -129,7 +129,7 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
             return;
         case State::done:
         case State::failed:
-            if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? undo(at) : forget(at);
+            if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? void() : forget(at);  // see follow()
             if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
             if (at.program.is_held) return;
             // What is done is not done again for a change that its program does not want to see at once.
@@ -810,6 +810,9 @@ void Invariants::follow() {
             roll();
             stop_what_is_bound();
             start_what_may();
+            for_each([this](At at) {
+                if (is_to_be_undone_now(at.program, at.record, at.id)) undo(at);
+            });
         }
         if (!ending_ && is_over()) end_of_all();
         if (ending_) {
