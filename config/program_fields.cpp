@@ -378,7 +378,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = {&hook_shape, parse_on_stop},
          .description =
              "With `oneShot`: a command that undoes a successful run when the program is stopped or removed, or when "
-             "the container ends; in that case after everything that depends on it has stopped."},
+             "the container ends; after everything has stopped that depends on it and stops as well."},
         {.name = "after",
          .value = as<&Program::after, ProgramNames>,
          .description = "Programs to wait for until each is ready, has succeeded, has failed, or was stopped."},

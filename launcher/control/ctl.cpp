@@ -413,6 +413,11 @@ bool is_to_run(json::Object const& program) {
     return number_of(program, "wanted").value_or(1) > 0 && !waits_for_its_time(program);
 }
 
+/// As for a restart, but another run is not begun beside one that is under way, either.
+bool is_to_start(json::Object const& program) {
+    return is_to_run(program) && (text_of(program, "kind") != "scheduled" || is_held(program));
+}
+
 }  // namespace
 
 /// Sends the command to one target after the other; when one fails, the rest is not touched.
@@ -420,7 +425,9 @@ Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
     bool const is_stop = method == "Stop";
     bool const is_alone = !is_stop || !options_.is_forced;
-    members_ = TRY(targets(connection, is_stop ? nullptr : is_to_run));
+    members_ = TRY(targets(connection, is_stop             ? nullptr
+                                       : method == "Start" ? is_to_start
+                                                           : is_to_run));
     for (CtlTarget const& target : members_) {
         if (std::ranges::find(started_, target) == started_.end()) TRY(command(connection, method, target, is_alone));
     }

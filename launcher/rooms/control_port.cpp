@@ -439,9 +439,29 @@ std::optional<std::string> ControlPort::why_nothing_is_to_run(ProgramId id) cons
     return std::string(shown_name(rooms_.table[id].name)) + " has no process: its count is 0";
 }
 
+namespace {
+
+/// Whether no run of a scheduled program can begin now, nor later on account of the command: runs take all the places
+/// that it is about.
+bool has_no_place_for_a_run(Supervisor const& supervisor, ProgramId id, std::optional<std::uint32_t> number) {
+    using enum ProcessState;
+    ProgramPolicy const& policy = supervisor.policy(id);
+    if (policy.kind != ProgramKind::scheduled || policy.makes_up) return false;
+    for (std::uint32_t at = number.value_or(1); at <= number.value_or(policy.count); ++at) {
+        if (at > supervisor.size(id)) return false;
+        ProcessState const state = supervisor.state({id, ProcessNumber{at}});
+        if (state != starting && state != executing && state != activating && state != up) return false;
+    }
+    return true;
+}
+
+}  // namespace
+
 Result<> ControlPort::start(ProcessSelection const& which) {
-    if (auto why = why_nothing_is_to_run(rooms_.table.shown()[which.program]))
-        return fail(ErrorKind::refused, *std::move(why));
+    ProgramId const id = rooms_.table.shown()[which.program];
+    if (auto why = why_nothing_is_to_run(id)) return fail(ErrorKind::refused, *std::move(why));
+    if (has_no_place_for_a_run(rooms_.supervisor, id, which.number))
+        return fail(ErrorKind::refused, "a run is under way, and another one may not begin beside it");
     return command(event::Verb::start, which);
 }
 

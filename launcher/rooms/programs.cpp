@@ -235,8 +235,9 @@ void Programs::tidy(ProgramId id) {
     if (!program.plan || program.name.empty()) return;
     std::uint32_t const count = program.is_configured ? program.plan->policy.count : 0;
     for (std::uint32_t number = count + 1; number <= supervisor_.size(id); ++number) {
-        // While the process lives it is kept; its end calls this again.
-        if (!supervisor_.view({id, ProcessNumber{number}}).pid) channels_.close({id, ProcessNumber{number}});
+        // What is still there is kept, also a hook that writes to the same pipe; its end calls this again.
+        ProcessId const process{id, ProcessNumber{number}};
+        if (supervisor_.is_idle(process)) channels_.close(process);
     }
     if (program.is_configured || !supervisor_.is_idle(id)) return;
     channels_.forget(id);

@@ -31,6 +31,11 @@ void make_room_for_one(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
 }
 
+/// Whether the configuration has no such process any more: what belonged to it is to be let go of.
+bool is_leaving(ProgramTable::Entry const& program, ProcessNumber number) {
+    return !program.is_configured || (program.plan && static_cast<std::uint32_t>(number) > program.plan->policy.count);
+}
+
 std::optional<process::ResourceLimit> descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
@@ -126,7 +131,7 @@ void Shell::process_ended(ProcessId id, int status, std::optional<process::Spawn
         tell_error(failure.what());
     }
     dispatch(end);
-    if (!table_[id.program].is_configured) programs_.settle_soon();
+    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
 }
 
 /// Finds out as what a program that forks goes on. When it does not, its other processes are ended, and what it has
@@ -157,6 +162,8 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     if (key == scout_key) return keeper_.scouted(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
+    ProcessId const id = process_of_helper(key);
+    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
 }
 
 void Shell::probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {

@@ -192,7 +192,11 @@ void Supervisor::reconfigure(Place const& at) {
 /// Starts an ended process again if its program wants that. One that has failed may have failed because of what has
 /// changed; one that is done stays done until its program wants it anew.
 void Supervisor::reconfigure_ended(Place const& at) {
-    if (!is_wanted(at)) return is_undone_by_stop(at) ? undo(at) : down(at);
+    if (!is_wanted(at)) {
+        if (!is_undone_by_stop(at)) return down(at);
+        is_undoing_awaited_ = true;  // settle() looks whether others are to go first
+        return;
+    }
     if (at.program.is_held) return;
     if (at.policy().kind == ProgramKind::scheduled || !at.program.is_changed) return;
     bool const is_wanted_anew = at.process.state == State::failed || at.policy().on_change == OnChange::restart;

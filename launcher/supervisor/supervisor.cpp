@@ -425,11 +425,13 @@ void Supervisor::end_container(Place const& at, int exit_code) {
 // What follows for others.
 
 void Supervisor::settle() {
-    if (has_news_ && phase_ == Phase::running && !ending_) {
+    bool const is_going_on = phase_ == Phase::running && !ending_;
+    if (has_news_ && is_going_on) {
         roll();
         stop_bound();
         start_waiting();
     }
+    if (is_undoing_awaited_ && is_going_on) undo_unwanted();
     if (std::exchange(may_be_over_, false) && !ending_ && is_over()) ending_ = last_ending();
     if (ending_ && phase_ == Phase::running) {
         act(action::ReportEnding{ending_->id, ending_->exit_code});
@@ -459,6 +461,36 @@ void Supervisor::start_waiting() {
             if (at.process.state == State::waiting) start(at);
         });
     }
+}
+
+/// Undoes what is not wanted any more, in the order of a stop of all: a file system is not taken away from those that
+/// still write to it.
+void Supervisor::undo_unwanted() {
+    is_undoing_awaited_ = false;
+    for (Program& program : programs_)
+        program.is_still_used = false;
+    for (Program const& program : programs_) {
+        if (!is_leaving(program)) continue;
+        for (auto const* const list : {&program.policy->after, &program.policy->requires_})
+            for (ProgramId const other : *list)
+                programs_[index(other)].is_still_used = true;
+    }
+    for (Program& program : programs_) {
+        if (count(program, {State::done}) == 0) continue;
+        for_each(program, [this](Place const& at) {
+            if (is_wanted(at) || !is_undone_by_stop(at)) return;
+            if (!at.program.is_still_used) return undo(at);
+            is_undoing_awaited_ = true;
+        });
+    }
+}
+
+/// Whether it has a process that is not wanted any more and is still there.
+bool Supervisor::is_leaving(Program const& program) {
+    auto const unwanted =
+        program.processes.begin() + std::min<std::ptrdiff_t>(program.count, std::ssize(program.processes));
+    return std::any_of(unwanted, program.processes.end(),
+                       [](ProcessRecord const& process) { return process.state != State::down; });
 }
 
 /// Starts processes in order: each waits until those before it are ready or nothing more is expected of them.
@@ -594,6 +626,11 @@ bool Supervisor::is_idle(ProgramId id) const {
     if (index(id) >= programs_.size()) return true;
     Program const& program = programs_[index(id)];
     return !program.is_configured && is_down(program) && program.helpers == 0;
+}
+
+bool Supervisor::is_idle(ProcessId id) const {
+    ProcessRecord const& process = programs_[index(id.program)].processes[index(id.number)];
+    return process.state == State::down && process.helpers == 0;
 }
 
 bool Supervisor::is_ready(ProgramId id) const {

@@ -46,6 +46,7 @@ namespace triton::launcher {
 ///
 /// A one-shot that is done and has something to undo goes through `undoing` when it is stopped, by command, by its
 /// removal, or in the stop of all when its turn comes; then it is held, down or, if it was to be restarted, waiting.
+/// When it is not wanted any more it stays done until all is down that depends on it and is not wanted either.
 ///
 /// A process is wanted while its number is at most the count of a configured program and no stop was asked for. What a
 /// program does not use is passed over: without dependencies `waiting` is, without readiness `activating`, and so on.
@@ -125,6 +126,8 @@ public:
     [[nodiscard]] std::uint32_t program_count() const { return static_cast<std::uint32_t>(programs_.size()); }
     /// The configuration does not have it, and nothing of it is left: its id may be given to another program.
     [[nodiscard]] bool is_idle(ProgramId id) const;
+    /// The same for a process: it is down, and none of its helpers is under way.
+    [[nodiscard]] bool is_idle(ProcessId id) const;
     [[nodiscard]] bool is_ready(ProgramId id) const;
     [[nodiscard]] bool is_settled(ProgramId id) const;
     /// The latest accepted; of a program that has vanished its last one.
@@ -151,6 +154,7 @@ private:
         bool is_held = false;
         bool is_run_owed = false;
         bool is_stop_begun = false;
+        bool is_still_used = false;  // in undo_unwanted(): by what is on its way out itself
         TimePoint stop_at = never;
         std::uint32_t helpers = 0;
         std::uint32_t expected_dependants = 0;
@@ -252,6 +256,8 @@ private:
     [[nodiscard]] bool may_start(Program const& program) const;
     void start_waiting();
     void start_in_order(Program& program);
+    void undo_unwanted();
+    static bool is_leaving(Program const& program);
     void roll();
     void roll(Program& program);
     void stop_for_restart(Place const& at, bool is_at_once = false);
@@ -338,8 +344,9 @@ private:
     // Of the current event.
     TimePoint now_{};
     std::vector<Action>* actions_ = nullptr;
-    bool has_news_ = false;     // something may start, or stop, that waits for others
-    bool may_be_over_ = false;  // something has come to an end
+    bool has_news_ = false;           // something may start, or stop, that waits for others
+    bool may_be_over_ = false;        // something has come to an end
+    bool is_undoing_awaited_ = true;  // also of later ones: what is not wanted any more may be to be undone
     std::optional<Ending> ending_{};
 };
 

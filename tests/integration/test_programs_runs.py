@@ -1,6 +1,7 @@
 """Programs: runs that are limited in time, what follows their end, what is undone, several signals of a stop, and
 schedules by the clock of a place."""
 
+import os
 import signal
 import struct
 import time
@@ -144,6 +145,56 @@ def test_a_removed_program_is_undone(place):
     launcher.wait_for_event("process-exited", program="mount")
     launcher.replace({"web": service("web")})
     launcher.wait_up(tag="undone")
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("how", ["removed", "fewer"])
+@pytest.mark.parametrize("hook_of", ["onStop", "onFailure"])
+def test_a_hook_may_write_when_its_process_has_left_the_configuration(place, hook_of, how):
+    """What it writes goes where the program's output went, as long as it takes; it was ended by SIGPIPE."""
+    go = place.area / "go"
+    os.mkfifo(go)
+    hook_command = {"command": ["sh", "-c", f"read x <{go}; echo first; echo second"]}
+    program = {"onStop": probe("exit:0", oneShot=True, onStop=hook_command, output={}),
+               "onFailure": probe("exit:1", restart="never", onFailure=hook_command, output={})}[hook_of]
+    launcher = run(place, {"job": program, "web": service("web")})
+    launcher.wait_started(tag="web")
+    launcher.wait_for_event("process-exited", program="job")
+    launcher.replace({"web": service("web")} if how == "removed" else {"job": {**program, "count": 0}, "web": service("web")})
+    launcher.wait_for_event("configuration-loaded", processes=1)
+    launcher.quiet_for(0.4)  # in this time what nobody needs any longer is let go of
+    with open(go, "w", encoding="utf-8") as told:
+        told.write("\n")
+    for word in ("first", "second"):
+        launcher.wait_for_text(f"job[1] | {word}")
+    assert launcher.stop() == Exit(code=0)
+    assert not launcher.events_named("helper-failed")
+
+
+@pytest.mark.parametrize("how", ["removed", "stopped", "upgraded"])
+def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
+    """A file system that programs still write to when a new configuration wants none of them any more."""
+    programs = {"mount": probe("exit:0", oneShot=True, onStop=hook("unmount")),
+                "migrate": probe("exit:0", oneShot=True, requires=["mount"], onStop=hook("forget")),
+                "web": probe("trap", "say:stays", "until:12", requires=["migrate"], stopTimeout="20s")}
+    launcher = run(place, programs)
+    launcher.wait_for_probe("say", text="stays")
+    if how == "removed":
+        launcher.replace({"other": service("other")})
+        launcher.wait_up(tag="other")
+    else:
+        launcher.replace(programs, runServers=False)
+    web = launcher.wait_for_event("process-stopping", program="web")["pid"]
+    launcher.wait_signal(signal.SIGTERM)
+    if how == "upgraded":
+        launcher.ctl("upgrade", place.binary)
+    launcher.quiet_for(0.2, launcher.probe)
+    launcher.signal_inside(web, signal.SIGUSR2)
+    launcher.wait_for_event("process-exited", program="web")
+    launcher.wait_up(tag="forget")
+    launcher.wait_up(tag="unmount")
+    said = [line["tag"] for line in launcher.probe.all if line.get("text") == "up"]
+    assert said[-2:] == ["forget", "unmount"]
     assert launcher.stop() == Exit(code=0)
 
 

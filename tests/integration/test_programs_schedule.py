@@ -58,6 +58,30 @@ def test_what_a_command_holds_is_neither_run_nor_told_of(as_pid1):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_a_run_that_cannot_begin_is_refused(as_pid1):
+    """A command that reports success has begun one."""
+    run_once = {"steps": ["trap", "say:up", "until:15"], "schedule": {"every": "1h"}}
+    controlled = Controlled(as_pid1, {"job": {**run_once, "count": 2}, "made_up": {**run_once, "schedule": {"every": "1h", "missed": "run"}},
+                                      "web": {"steps": ["trap", "say:up", "until:15"]}})
+    launcher = controlled.launcher
+    for number in (1, 2):
+        controlled.ctl("start", "job")
+        assert launcher.wait_for_event("process-started", program="job")["process"] == number
+    for target in ("job", "job:2"):
+        assert "a run is under way" in controlled.ctl("start", target, expect=1)
+    controlled.ctl("start", "all")
+    assert not launcher.events_named("schedule-skipped")
+    controlled.ctl("stop", "job:2")
+    controlled.ctl("start", "job:2")
+    controlled.ctl("start", "made_up")
+    controlled.ctl("start", "made_up")
+    started = launcher.wait_for_event("process-started", program="made_up")
+    controlled.ctl("signal", "TERM", "made_up")
+    assert launcher.wait_for_event("process-started", program="made_up")["pid"] != started["pid"]
+    controlled.close()
+    assert launcher.stop() == Exit(code=0)
+
+
 def test_count_allows_overlap(place):
     launcher = run(place, {"job": probe("trap", "say:up", "until:15", schedule={"every": "50ms"}, count=2)})
     for number in (1, 2):

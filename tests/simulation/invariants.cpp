@@ -318,7 +318,8 @@ void Invariants::check_states(Supervisor const& supervisor) const {
         } else {
             bool const waits = state == State::waiting || state == State::backoff || state == State::held ||
                                state == State::done || state == State::failed;
-            bool const has_its_turn_yet = is_stopping() && !program.is_turn && has_to_be_undone(program.policy, record);
+            bool const is_late = is_stopping() ? program.is_turn : is_to_be_undone_now(program, record, id);
+            bool const has_its_turn_yet = !is_late && has_to_be_undone(program.policy, record);
             require(!waits || has_its_turn_yet, "what is not wanted waits for nothing", id);
             bool const runs_on = state == State::executing || state == State::activating || state == State::up;
             require(!runs_on || (is_stopping() && !program.is_turn), "what is not wanted is stopped at once", id);

@@ -193,6 +193,8 @@ private:
     [[nodiscard]] static bool has_to_be_undone(launcher::ProgramPolicy const& policy, Record const& record) {
         return record.state == State::done && policy.kind == launcher::ProgramKind::one_shot && policy.has_on_stop;
     }
+    /// What is not wanted any more and has something to undo: all that depends on it and is not wanted either is down.
+    [[nodiscard]] bool is_to_be_undone_now(Program const& program, Record const& record, launcher::ProcessId id) const;
     void undo(At at);
     void hurry_undo(At at);
     void undone(At at);

@@ -84,12 +84,12 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
             for (Record& record : program.records)
                 record.checks = {};
         }
-        // Another number of failures, or another action, is for failures from now on.
+        // Failures are counted towards one number, for one action.
         for (std::size_t check = 0; check < spec.policy.checks.size() && !program.records.empty(); ++check) {
-            if (program.policy.checks.size() != spec.policy.checks.size()) break;
+            launcher::Health const& health = spec.policy.checks[check];
+            if (check >= program.policy.checks.size()) break;
             launcher::Health const& before = program.policy.checks[check];
-            launcher::Health const& now = spec.policy.checks[check];
-            if (before.retries == now.retries && before.action == now.action) continue;
+            if (health.retries == before.retries && health.action == before.action) continue;
             for (Record& record : program.records)
                 record.checks[check].bad = 0;
         }
@@ -129,7 +129,7 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
             return;
         case State::done:
         case State::failed:
-            if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? undo(at) : forget(at);
+            if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? void() : forget(at);  // see follow()
             if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
             if (at.program.is_held) return;
             // What is done is not done again for a change that its program does not want to see at once.
@@ -810,6 +810,9 @@ void Invariants::follow() {
             roll();
             stop_what_is_bound();
             start_what_may();
+            for_each([this](At at) {
+                if (is_to_be_undone_now(at.program, at.record, at.id)) undo(at);
+            });
         }
         if (!ending_ && is_over()) end_of_all();
         if (ending_) {

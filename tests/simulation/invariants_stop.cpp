@@ -92,6 +92,18 @@ void Invariants::after_step(At at) {
     send_step(at);
 }
 
+bool Invariants::is_to_be_undone_now(Program const& program, Record const& record, ProcessId id) const {
+    if (is_stopping() || is_wanted(program, id.number) || !has_to_be_undone(program.policy, record)) return false;
+    for (std::size_t other = 0; other < programs_.size(); ++other) {
+        if (!depends_on(programs_[other].policy, id.program)) continue;
+        for (std::size_t at = 0; at < programs_[other].records.size(); ++at) {
+            bool const is_leaving = !is_wanted(programs_[other], launcher::ProcessNumber(at + 1));
+            if (is_leaving && programs_[other].records[at].state != State::down) return false;
+        }
+    }
+    return true;
+}
+
 /// What a one-shot did is undone by its helper, whose end is awaited, but not for longer than there is time.
 void Invariants::undo(At at) {
     enter(at, State::undoing);

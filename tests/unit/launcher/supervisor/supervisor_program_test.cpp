@@ -1377,6 +1377,34 @@ TEST(SupervisorUndo, ThatMayTakeADayWaitsForItsTurn) {
               "ReportExited 1:1, pid 200, status 0, run 4s, not wanted; RunHelper 1 on_stop");
 }
 
+TEST(SupervisorUndo, WhatIsNotWantedAnyMoreWaitsForAllThatDependsOnItAndLeaves) {
+    std::vector<ProgramPolicy> const wanted{undoable(), undoable({ProgramId{0}}), needing({ProgramId{1}})};
+    std::vector<ProgramPolicy> none = wanted;
+    for (ProgramPolicy& policy : none)
+        policy.count = 0;
+    for (std::vector<ProgramPolicy> const& later : {std::vector<ProgramPolicy>{}, none}) {
+        Subject subject = with(wanted);
+        subject.spawned(first).exited(first, 0).spawned(process(1, 1)).exited(process(1, 1), 0).spawned(process(2, 1));
+        EXPECT_EQ(subject.programs(later).done(), "Signal 2:1, pid 300, 15 (stop); Signal 2:1, pid 300, 18 (forward)");
+        EXPECT_EQ(subject.state(first), State::done);
+        EXPECT_EQ(subject.exited(process(2, 1), 0).done(),
+                  "ReportExited 2:1, pid 300, status 0, run 0s, not wanted; RunHelper 1:1 on_stop");
+        EXPECT_EQ(subject.state(first), State::done);
+        EXPECT_EQ(subject.helper(process(1, 1), Helper::on_stop).done(), "RunHelper 1 on_stop");
+        EXPECT_EQ(subject.helper(first, Helper::on_stop).state(), State::down);
+    }
+}
+
+TEST(SupervisorUndo, WhatIsWantedAgainInTimeIsNotUndone) {
+    std::vector<ProgramPolicy> const wanted{undoable(), needing({ProgramId{0}})};
+    Subject subject = with(wanted);
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1));
+    EXPECT_EQ(subject.programs({}).programs(wanted).done(), "");
+    EXPECT_EQ(subject.state(first), State::done);
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(),
+              "ReportExited 1:1, pid 200, status 0, run 0s, restart in 0s; Spawn 1:1");
+}
+
 TEST(SupervisorUndo, ByCommandAndByRemoval) {
     Subject subject = with({undoable(), service()});
     subject.spawned(first).exited(first, 0).spawned(process(1, 1));

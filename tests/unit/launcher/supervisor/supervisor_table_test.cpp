@@ -1550,7 +1550,7 @@ done, with something to undo
     Unchanged             done
     Changed               done
     Not configured        undoing, deadline in 10s
-        RunHelper 1 on_stop; Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)
+        Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward); RunHelper 1 on_stop
     Ready                 done
     WatchdogPing          done
     ExtendTimeout         done
