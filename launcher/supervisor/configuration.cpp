@@ -126,6 +126,9 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     }
     program.checks.resize(checks_of(*policy, processes));
     if (before) count_anew(program.checks, before->checks, policy->checks);
+    bool const brings_watchdog = before && before->watchdog == Duration::zero() && policy->watchdog > Duration::zero();
+    for (ProcessRecord& process : program.processes)
+        if (brings_watchdog && process.state != State::down) process.is_unwatched = true;
     program.policy = std::move(policy);
 }
 
@@ -225,7 +228,7 @@ void Supervisor::reconfigure_running(Place const& at) {
 }
 
 /// Watches again: readiness, watchdog and health may have changed, because they belong to the program and not to the
-/// process.
+/// process. But nobody feeds a watchdog that it was not told of.
 void Supervisor::watch_anew(Place const& at) {
     ProgramPolicy const& policy = at.policy();
     ProcessRecord& process = at.process;
@@ -242,7 +245,7 @@ void Supervisor::watch_anew(Place const& at) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
     }
-    Duration const limit = is_up ? policy.watchdog : policy.start_timeout;
+    Duration const limit = is_up ? watchdog(at) : policy.start_timeout;
     if (limit <= Duration::zero()) {
         set_timer(process.deadline, never);
     } else if (process.deadline == never) {

@@ -283,6 +283,7 @@ void Supervisor::start(Place const& at) {
         times[at.process.starts % times.size()] = now_;
     ++at.process.starts;
     at.process.fault = Fault::none;
+    at.process.is_unwatched = false;
     set_state(at, State::starting);
     act(action::Spawn{at.id});
 }
@@ -315,7 +316,7 @@ void Supervisor::activate(Place const& at) {
 void Supervisor::come_up(Place const& at) {
     set_state(at, State::up);
     ProgramPolicy const& policy = at.policy();
-    if (policy.watchdog > Duration::zero()) set_timer(at.process.deadline, in(policy.watchdog));
+    if (Duration const limit = watchdog(at); limit > Duration::zero()) set_timer(at.process.deadline, in(limit));
     std::span<CheckRecord> const mine = checks(at);
     for (std::size_t check = 0; check < mine.size(); ++check)
         set_timer(mine[check].probe_at, in(policy.checks[check].interval));

@@ -269,6 +269,9 @@ private:
     double random();
 
     // probes, time: watch.cpp
+    static Duration watchdog(Place const& at) {
+        return at.process.is_unwatched ? Duration::zero() : at.policy().watchdog;
+    }
     void time_passed(Place const& at);
     void probe(Place const& at);
     void time_out(Place const& at, action::TimedOut what);

@@ -122,6 +122,7 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("is_to_roll", &ProcessRecord::is_to_roll);
     a("is_main_known", &ProcessRecord::is_main_known);
     a("said_ready", &ProcessRecord::said_ready);
+    a("is_unwatched", &ProcessRecord::is_unwatched);
     a("fault", &ProcessRecord::fault);
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);

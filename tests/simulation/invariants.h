@@ -92,8 +92,9 @@ private:
         bool was_short = false;  // its last end was a short run
         bool fails_again = false;
         bool succeeds_again = false;
-        std::size_t step = 0;    // of its stop signals
-        bool is_untold = false;  // its start
+        std::size_t step = 0;          // of its stop signals
+        bool is_untold = false;        // its start
+        bool has_no_watchdog = false;  // it was started before its program had one
         bool is_to_roll = false;
         bool was_unwell = false;  // before the newest configuration
         std::uint32_t failures = 0;
@@ -135,6 +136,7 @@ private:
     void apply(launcher::event::MainFound const& event);
     void apply(launcher::event::Ready const& event);
     void apply(launcher::event::WatchdogPing const& event);
+    static Duration watchdog(At at);
     void apply(launcher::event::ExtendTimeout const& event);
     void apply(launcher::event::HelperEnded const& event);
     void apply(launcher::event::ScheduleDue const& event);

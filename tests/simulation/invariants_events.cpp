@@ -79,6 +79,10 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
         for (Record& record : program.records)
             record.was_unwell = is_unwell(program.policy, record);
+        bool const brings_watchdog =
+            program.policy.watchdog == Duration::zero() && spec.policy.watchdog > Duration::zero();
+        for (Record& record : program.records)
+            record.has_no_watchdog = record.has_no_watchdog || brings_watchdog;
         // Nor do checks belong to others than those that there are.
         if (!program.records.empty() && program.policy.checks.size() != spec.policy.checks.size()) {
             for (Record& record : program.records)
@@ -171,7 +175,7 @@ void Invariants::reconfigure_running(At at, bool has_changed) {
 }
 
 /// How a process is watched is a matter of its program, not of what was started: it takes effect at once, and deadlines
-/// that are there stay.
+/// that are there stay. A watchdog alone is fed by who knows of it.
 void Invariants::watch_anew(At at) {
     Record& record = at.record;
     ProgramPolicy const& policy = at.policy();
@@ -186,7 +190,7 @@ void Invariants::watch_anew(At at) {
         cancel_helper(at, Helper::readiness);
         return come_up(at);
     }
-    Duration const limit = is_up ? policy.watchdog : policy.start_timeout;
+    Duration const limit = is_up ? watchdog(at) : policy.start_timeout;
     if (limit == Duration::zero()) {
         record.due = never;
     } else if (record.due == never) {
@@ -279,7 +283,7 @@ void Invariants::activate(At at) {
 
 void Invariants::come_up(At at) {
     enter(at, State::up);
-    if (at.policy().watchdog > Duration::zero()) at.record.due = in(at.policy().watchdog);
+    if (watchdog(at) > Duration::zero()) at.record.due = in(watchdog(at));
     for (std::size_t check = 0; check < at.policy().checks.size(); ++check)
         at.record.checks[check].probe = in(at.policy().checks[check].interval);
     bool const is_told = at.policy().on_change == OnChange::signal || at.policy().is_told_of_files;
@@ -304,6 +308,8 @@ void Invariants::apply(event::WatchdogPing const& event) {
     if (that && that->record.state == State::up && that->record.due != never)
         that->record.due = in(that->policy().watchdog);
 }
+
+Duration Invariants::watchdog(At at) { return at.record.has_no_watchdog ? Duration::zero() : at.policy().watchdog; }
 
 void Invariants::apply(event::ExtendTimeout const& event) {
     auto const that = find(event.id);
@@ -883,6 +889,7 @@ void Invariants::start_what_may() {
         at.record.starts.push_back(now_);
         enter(at, State::starting);
         pending_.push_back(at.id);
+        at.record.has_no_watchdog = false;
         owe(action::Spawn{at.id});
     });
 }

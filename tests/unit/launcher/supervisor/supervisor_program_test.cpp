@@ -1183,16 +1183,35 @@ TEST(SupervisorChange, WatchesAsItIsToldNow) {
     EXPECT_EQ(subject.after(1s).time().done(), "RunHelper 1 readiness");
     policy.readiness = Readiness::started;
     policy.checks = {Health{}};
-    policy.watchdog = 7s;
     EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 readiness");
     EXPECT_EQ(subject.state(), State::up);
-    EXPECT_EQ(subject.deadline(), 7s);
-    policy.watchdog = 0s;
-    subject.programs({policy}).after(7s).time();
-    EXPECT_EQ(subject.done(), "");
-    EXPECT_EQ(subject.after(3s).time().done(), "RunHelper 1 health");
+    EXPECT_EQ(subject.after(10s).time().done(), "RunHelper 1 health");
     policy.checks.clear();
     EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 health");
+    EXPECT_EQ(subject.deadline(), std::nullopt);
+}
+
+/// Who was started without a watchdog does not feed one.
+TEST(SupervisorChange, AWatchdogThatIsAddedCountsFromTheNextStart) {
+    ProgramPolicy policy = service();
+    policy.readiness = Readiness::notified;
+    Subject subject = up({policy});
+    subject.ready(first);
+    auto const wants = [&](Duration watchdog) {
+        policy.watchdog = watchdog;
+        return subject.programs({policy}).deadline();
+    };
+    EXPECT_EQ(wants(7s), std::nullopt);
+    EXPECT_EQ(subject.on(event::WatchdogPing{first}).deadline(), std::nullopt);
+    EXPECT_EQ(wants(9s), std::nullopt);
+    subject.exited(first, 0).spawned(first).ready(first);
+    EXPECT_EQ(subject.deadline(), 9s);
+    EXPECT_EQ(wants(0s), std::nullopt);
+    // A start that is under way was told what was configured when it began.
+    subject.after(1min).exited(first, 0);
+    EXPECT_EQ(subject.state(), State::starting);
+    wants(5s);
+    subject.spawned(first).ready(first);
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
 

@@ -85,6 +85,7 @@ ProcessRecord odd_process() {
     process.failures = std::numeric_limits<std::uint32_t>::max();
     process.is_unwell = true;
     process.is_to_roll = true;
+    process.is_unwatched = true;
     process.starts = 99;
     process.pid = Pid{4321};
     process.last_status = -1;
