@@ -486,6 +486,14 @@ void Supervisor::undo_unwanted() {
     }
 }
 
+/// How many are done, are not wanted any more, and wait for their undoing: they stand for nobody who is wanted.
+std::uint32_t Supervisor::to_be_undone(Program const& program) {
+    auto const unwanted =
+        program.processes.begin() + std::min<std::ptrdiff_t>(program.count, std::ssize(program.processes));
+    return static_cast<std::uint32_t>(
+        std::ranges::count(unwanted, program.processes.end(), State::done, &ProcessRecord::state));
+}
+
 /// Whether it has a process that is not wanted any more and is still there.
 bool Supervisor::is_leaving(Program const& program) {
     auto const unwanted =
@@ -515,7 +523,7 @@ void Supervisor::roll() {
 /// not wait.
 void Supervisor::roll(Program& program) {
     using enum ProcessState;
-    std::uint32_t const in_service = count(program, {up, held, done}) - program.unwell;
+    std::uint32_t const in_service = count(program, {up, held, done}) - program.unwell - to_be_undone(program);
     std::uint32_t unavailable = program.count - std::min(program.count, in_service);
     std::uint32_t const most = program.policy->max_unavailable;  // 0: a new configuration no longer limits it
     for_each(program, [&](Place const& at) {
@@ -637,13 +645,14 @@ bool Supervisor::is_idle(ProcessId id) const {
 bool Supervisor::is_ready(ProgramId id) const {
     Program const& program = programs_[index(id)];
     if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;
-    return count(program, {State::up, State::done}) - program.unwell >= program.count;
+    return count(program, {State::up, State::done}) - program.unwell - to_be_undone(program) >= program.count;
 }
 
 bool Supervisor::is_settled(ProgramId id) const {
     Program const& program = programs_[index(id)];
     if (!program.is_configured || program.policy->kind == ProgramKind::scheduled) return true;
-    return count(program, {State::up, State::done, State::failed, State::held}) >= program.count;
+    return count(program, {State::up, State::done, State::failed, State::held}) - to_be_undone(program) >=
+           program.count;
 }
 
 ProgramPolicy const& Supervisor::policy(ProgramId id) const {

@@ -160,7 +160,7 @@ def test_over_an_upgrade(start, area):
     launcher.ctl("upgrade", BINARY)
     launcher.wait_for_event("upgrade-done")
     assert main_of(launcher) == main
-    assert main_of(launcher, "slow") is None
+    eventually(lambda: main_of(launcher, "slow") is None, "the process that it was started as ends")
     launcher.signal_inside(main, USR1)
     following = launcher.wait_for_event("process-main", program="web")["pid"]
     launcher.signal_inside(following, USR2)

@@ -42,7 +42,11 @@ protected:
                           std::string(message));
         };
     }
-    ~Staging() override { fs::remove_all(root); }
+    /// The mode that stays ignores its children's ends, which other tests wait for.
+    ~Staging() override {
+        (void)::signal(SIGCHLD, SIG_DFL);
+        fs::remove_all(root);
+    }
 
     void put(std::string const& name, std::string_view text) { std::ofstream(root / "in" / name) << text; }
 

@@ -96,7 +96,7 @@ TEST_F(NetworkProbesTest, CancelAnswersAtOnce) {
     probes.set_listening(true, now);
     run(8);
     EXPECT_TRUE(probes.cancel(8));
-    EXPECT_EQ(told, (Texts{"7 cancelled!", "send 1 127.0.0.1:8", "cancel 1", "8 cancelled!"}));
+    EXPECT_EQ(told, (Texts{"7 cancelled", "send 1 127.0.0.1:8", "cancel 1", "8 cancelled"}));
 }
 
 TEST_F(NetworkProbesTest, WhatWaitsGoesOnElsewhere) {
