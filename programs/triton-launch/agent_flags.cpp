@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "config/socket_address.h"
-#include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "sidecar/plan.h"
@@ -120,12 +119,14 @@ Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
     return {};
 }
 
-/// Whether JSON holds a word as it is, which it does for UTF-8.
-bool survives_json(std::string_view word) {
-    json::ProblemList problems(1);
-    auto const read = json::read_json(json::Writer{}.value(word).text(), json::Limits{}, problems);
-    auto const* const text = read ? read->get<std::string>() : nullptr;
-    return text && *text == word;
+/// JSON holds no other words as they are.
+bool is_utf8(std::string_view word) {
+    while (!word.empty()) {
+        std::size_t const length = json::sequence_length(word);
+        if (length == 0) return false;
+        word.remove_prefix(length);
+    }
+    return true;
 }
 
 /// Added last, so that they win.
@@ -252,8 +253,7 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
     json.key("command").open('[').value(own_path()).value(std::string_view("stage"));
     launch.built_in.stage_once = {"stage-once"};
     for (char const* const word : arguments) {
-        if (!survives_json(word))
-            return fail(json::shown(word) + " is not UTF-8, as with --listen every argument must be");
+        if (!is_utf8(word)) return fail(json::shown(word) + " is not UTF-8, as with --listen every argument must be");
         json.value(std::string_view(word));
         launch.built_in.stage_once.emplace_back(word);
     }
