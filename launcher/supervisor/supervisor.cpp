@@ -486,20 +486,21 @@ void Supervisor::undo_unwanted() {
     }
 }
 
+/// Those with a number above the count.
+std::span<ProcessRecord const> Supervisor::unwanted(Program const& program) {
+    std::span<ProcessRecord const> const all(program.processes);
+    return all.subspan(std::min<std::size_t>(program.count, all.size()));
+}
+
 /// How many are done, are not wanted any more, and wait for their undoing: they stand for nobody who is wanted.
 std::uint32_t Supervisor::to_be_undone(Program const& program) {
-    auto const unwanted =
-        program.processes.begin() + std::min<std::ptrdiff_t>(program.count, std::ssize(program.processes));
-    return static_cast<std::uint32_t>(
-        std::ranges::count(unwanted, program.processes.end(), State::done, &ProcessRecord::state));
+    return static_cast<std::uint32_t>(std::ranges::count(unwanted(program), State::done, &ProcessRecord::state));
 }
 
 /// Whether it has a process that is not wanted any more and is still there.
 bool Supervisor::is_leaving(Program const& program) {
-    auto const unwanted =
-        program.processes.begin() + std::min<std::ptrdiff_t>(program.count, std::ssize(program.processes));
-    return std::any_of(unwanted, program.processes.end(),
-                       [](ProcessRecord const& process) { return process.state != State::down; });
+    return std::ranges::any_of(unwanted(program),
+                               [](ProcessRecord const& process) { return process.state != State::down; });
 }
 
 /// Starts processes in order: each waits until those before it are ready or nothing more is expected of them.

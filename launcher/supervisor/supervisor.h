@@ -257,6 +257,7 @@ private:
     void start_waiting();
     void start_in_order(Program& program);
     void undo_unwanted();
+    static std::span<ProcessRecord const> unwanted(Program const& program);
     static std::uint32_t to_be_undone(Program const& program);
     static bool is_leaving(Program const& program);
     void roll();
