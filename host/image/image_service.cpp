@@ -112,31 +112,31 @@ Result<std::optional<std::string>> find_database(Settings const& settings, Reade
     return std::optional<std::string>();
 }
 
-Result<content::Database> readable(Result<content::Database> database) {
+/// Opens the database, if there is one, and its catalog. `open_database`, `open_catalog`: for reading or for holding.
+Result<> fill(Reader& reader, Settings const& settings, auto open_database, auto open_catalog) {
+    auto const path = TRY(find_database(settings, reader));
+    if (!path) return {};
+    auto database = open_database(*path);
     if (!database && database.error().kind == ErrorKind::denied && ::geteuid() != 0)
         return needs_root("cannot read the catalog of images");
-    return database;
+    reader.database.emplace(TRY(std::move(database)));
+    reader.catalog = TRY(open_catalog(*reader.database));
+    return {};
 }
 
 }  // namespace
 
 Result<ImageService> ImageService::open_for_reading(Settings const& settings) {
     auto implementation = std::make_unique<Implementation>();
-    Reader& reader = implementation->reader.emplace();
-    if (auto const path = TRY(find_database(settings, reader))) {
-        reader.database.emplace(TRY(readable(content::Database::open_for_reading(*path))));
-        reader.catalog = TRY(Catalog::open_for_reading(*reader.database));
-    }
+    TRY(fill(implementation->reader.emplace(), settings, content::Database::open_for_reading,
+             Catalog::open_for_reading));
     return ImageService(std::move(implementation));
 }
 
 Result<ImageService> ImageService::open_for_holding(Settings const& settings) {
     auto implementation = std::make_unique<Implementation>();
-    Reader& reader = implementation->reader.emplace();
-    if (auto const path = TRY(find_database(settings, reader))) {
-        reader.database.emplace(TRY(readable(content::Database::open(*path))));
-        reader.catalog = TRY(Catalog::open(*reader.database));
-    }
+    auto const open = [](std::string const& path) { return content::Database::open(path); };
+    TRY(fill(implementation->reader.emplace(), settings, open, Catalog::open));
     return ImageService(std::move(implementation));
 }
 
