@@ -113,7 +113,7 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
             auto group = control_group(options_.control_group);
             if (!group) {
                 if (!adopted) return std::unexpected(group.error());
-                // The socket has its group already; who is not a member by a number that we know is refused.
+                // Without a server on it nobody could command us any more, not even to mend this.
                 log_.write(log::LogLevel::error, "control-failed",
                            group.error().text() + "; only root and the launcher's own user can command it",
                            {{"error", std::string_view(group.error().text())}});

@@ -195,13 +195,9 @@ void Upgrader::try_now() {
         return refuse("a process has not executed its program yet: whether it does would be lost");
     if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
     owner_.stop_output();
-    std::string why;
-    Result<> const failed = with_memory([&]() -> Result<> {
-        why = become_successor();
-        return {};
-    });
+    Result<> const failed = with_memory([this] { return become_successor(); });
     owner_.resume_output();
-    refuse(failed ? std::move(why) : failed.error().text());
+    give_up(failed.error());
 }
 
 /// Whether a child is on its way to its program. Only who has started it hears whether it gets there.
@@ -214,13 +210,13 @@ bool Upgrader::is_start_under_way() const {
     return false;
 }
 
-/// Returns only if that has failed, with the reason; then everything is as it was.
-std::string Upgrader::become_successor() {
+/// Returns only with an error; then everything is as it was.
+Result<> Upgrader::become_successor() {
     UpgradeState state = owner_.state();
     if (attempt_->program.is_script) state.script = attempt_->program.file.get();
     log_.flush();
     console_.drain(time_to_drain);
-    if (console_.has_pending() || log_.has_pending()) return "lines would be lost: the log is blocked";
+    if (console_.has_pending() || log_.has_pending()) return fail("lines would be lost: the log is blocked");
     auto const sealed = seal_upgrade_state(write_upgrade_state(state));
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
@@ -229,7 +225,7 @@ std::string Upgrader::become_successor() {
         log_.flush();
         err = execute(state.descriptors(), sealed->get());
     }
-    return "cannot execute " + attempt_->path + ": " + errno_text(err);
+    return fail(ErrorKind::internal, "execute " + attempt_->path, errno_text(err));
 }
 
 /// Returns only if that has failed, with an errno.

@@ -63,7 +63,7 @@ private:
     [[nodiscard]] bool has_changed() const;
     void try_now();
     [[nodiscard]] bool is_start_under_way() const;
-    std::string become_successor();
+    Result<> become_successor();
     [[nodiscard]] int execute(std::vector<int> descriptors, int sealed);
     void give_up(Error error);
     void refuse(std::string reason, std::vector<std::string> details = {});
