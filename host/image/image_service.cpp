@@ -293,11 +293,11 @@ Result<> update_from(Workshop& shop, OciOrigin& origin, OciName const& name, Sou
     return {};
 }
 
-/// Whether it means something else in another directory.
-bool is_relative(std::string_view reference) {
+/// The path of the layout that a reference names; empty: it names something else.
+std::string path_of_layout(std::string_view reference) {
     auto const parsed = parse_reference(reference);
     auto const* const layout = parsed ? std::get_if<LayoutReference>(&*parsed) : nullptr;
-    return layout && !layout->path.starts_with('/');
+    return layout ? layout->path : "";
 }
 
 Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_run, ImportOptions options) {
@@ -329,12 +329,7 @@ Result<UpdateChange> update_one(Workshop& shop, Latch const& latch, bool is_dry_
     return change;
 }
 
-/// Whether a reference is a path at which there is nothing any more.
-bool is_gone(std::string const& text) {
-    auto const reference = parse_reference(text);
-    auto const* const layout = reference ? std::get_if<LayoutReference>(&*reference) : nullptr;
-    return layout && ::access(layout->path.c_str(), F_OK) != 0 && errno == ENOENT;
-}
+bool is_gone(std::string const& path) { return ::access(path.c_str(), F_OK) != 0 && errno == ENOENT; }
 
 }  // namespace
 
@@ -380,13 +375,14 @@ Result<std::vector<UpdateChange>> ImageService::update(std::span<Reference const
     std::vector<UpdateChange> changes;
     for (Latch const& latch : latches) {
         TRY(shop.check_cancelled());
-        if (is_relative(latch.reference)) {
+        std::string const path = path_of_layout(latch.reference);
+        if (!path.empty() && !path.starts_with('/')) {  // it means something else in another directory
             shop.observer->warning(latch.reference +
                                    " is not looked at: it was imported by an older imgadm, which did not " +
                                    "note the directory; import it again");
             continue;
         }
-        if (references.empty() && is_gone(latch.reference)) {
+        if (references.empty() && !path.empty() && is_gone(path)) {
             shop.observer->warning(latch.reference + " does not exist any more, and is not updated");
             continue;
         }
