@@ -1,6 +1,7 @@
 #include "lib/base/default_signals.h"
 
 #include <csignal>
+#include <initializer_list>
 
 namespace triton {
 
