@@ -215,9 +215,9 @@ void parse_members(json::Object const& json, json::Where const& at, std::vector<
                                                  " are reserved for the launcher");
         }
         if (!names.insert(member.key).second) continue;  // the JSON reader has reported it
-        auto program = read_object<Program, check_program>(member.node, program_at, reading);
-        programs.push_back(program ? std::move(*program) : Program{});  // even if it is wrong, others may name it
-        programs.back().name = member.key;
+        Program& program = programs.emplace_back();      // even if it is wrong, others may name it
+        read_object_into<check_program>(program, member.node, program_at, reading);
+        program.name = member.key;
     }
 }
 

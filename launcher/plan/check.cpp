@@ -38,15 +38,21 @@ std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t 
     return words;
 }
 
-/// The environment entries of a process that the launcher does not have itself.
-std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, char const* const* environment) {
+using Entries = std::vector<std::string_view>;  // NAME=value, sorted
+
+Entries entries_of(char const* const* environment) {
+    Entries entries;
+    for (; *environment; ++environment)
+        entries.emplace_back(*environment);
+    std::ranges::sort(entries);
+    return entries;
+}
+
+/// The environment entries of a process that the launcher, which has `ours`, does not have itself.
+std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     std::vector<std::string> added;
-    for (std::string const& entry : program.start->environment(ProcessNumber{number}).entries()) {
-        bool is_ours = false;
-        for (char const* const* at = environment; *at && !is_ours; ++at)
-            is_ours = entry == *at;
-        if (!is_ours) added.push_back(entry);
-    }
+    for (std::string const& entry : program.start->environment(ProcessNumber{number}).entries())
+        if (!std::ranges::binary_search(ours, entry)) added.push_back(entry);
     for (process::CommandTemplate const& entries : program.start->numbered().environment) {
         for (std::string& entry : entries.arguments(ProcessNumber{number}))
             added.push_back(std::move(entry));
@@ -115,8 +121,7 @@ struct Selection {
     std::uint32_t last;
 };
 
-std::string as_text(Accepted const& accepted, std::vector<Selection> const& selections,
-                    char const* const* environment) {
+std::string as_text(Accepted const& accepted, std::vector<Selection> const& selections, Entries const& ours) {
     std::string out;
     if (!accepted.configuration.run_servers) out += "# runServers is false: nothing runs. Otherwise:\n";
     for (std::string const& remark : accepted.remarks)
@@ -125,7 +130,7 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
         std::string const& name = selection.program.settings.name;
         if (!name.empty()) out.append("# ").append(name).append("\n");
         for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
-            for (std::string const& entry : additions(selection.program, number, environment)) {
+            for (std::string const& entry : additions(selection.program, number, ours)) {
                 append_quoted(out, entry);
                 out += ' ';
             }
@@ -143,12 +148,11 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
     return out;
 }
 
-void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number,
-                   char const* const* environment) {
+void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     out.open('{');
     if (!program.settings.name.empty()) out.member("program", program.settings.name);
     out.member("process", number).key("command").list(command_line(program, number));
-    out.key("environment").list(additions(program, number, environment));
+    out.key("environment").list(additions(program, number, ours));
     for (ShownProbe const& probe : network_probes(program, number))
         out.key(probe.helper).open('{').member("type", probe.kind).member("target", probe.target).close('}');
     for (ShownFile const& file : argument_files(program, number))
@@ -156,8 +160,7 @@ void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t 
     out.close('}');
 }
 
-std::string as_json(Accepted const& accepted, std::vector<Selection> const& selections,
-                    char const* const* environment) {
+std::string as_json(Accepted const& accepted, std::vector<Selection> const& selections, Entries const& ours) {
     json::Writer out;
     out.open('{').member("valid", true).member("version", accepted.configuration.version);
     out.member("runServers", accepted.configuration.run_servers).key("variables").open('{');
@@ -168,7 +171,7 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
     out.key("processes").open('[');
     for (Selection const& selection : selections) {
         for (std::uint32_t number = selection.first; number <= selection.last; ++number)
-            write_process(out, selection.program, number, environment);
+            write_process(out, selection.program, number, ours);
     }
     return out.close(']').close('}').text() + "\n";
 }
@@ -217,8 +220,8 @@ CheckResult check(CheckOptions const& options, char const* const* environment) {
                                 ", only " + std::to_string(highest)});
     }
     CheckResult result;
-    result.output =
-        options.as_json ? as_json(*loaded, selections, environment) : as_text(*loaded, selections, environment);
+    Entries const ours = entries_of(environment);
+    result.output = options.as_json ? as_json(*loaded, selections, ours) : as_text(*loaded, selections, ours);
     return result;
 }
 

@@ -619,13 +619,13 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
     json::Where const command_at{&at, "command"};
     json::Where const arguments_at{&at, "arguments"};
     config::ArgumentList const lists[] = {{program.command, command_at}, {program.arguments, arguments_at}};
-    auto const whole = checked(config::substitute(lists, variables_, count));
-    if (!whole) return nullptr;
+    auto arguments = checked(config::substitute(lists, variables_, count));
+    if (!arguments) return nullptr;
     if (program.command.empty()) {
         if (is_known(draft_.problems, command_at.text())) return nullptr;
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
-        return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), *whole,
+        return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), std::move(*arguments),
                                                           numbered_parts(environment), shared(attributes));
     }
     json::Where const word_at{&command_at, std::size_t{0}};
@@ -633,12 +633,8 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         add(word_at, "must be the same for all processes");
         return nullptr;
     }
-    std::string const word = whole->arguments(ProcessNumber{1}).front();
+    std::string const word = arguments->take_first();
     std::string binary = find_command(word, word_at, environment, attributes);
-    std::vector<config::Argument> const rest(program.command.begin() + 1, program.command.end());
-    config::ArgumentList const all_but_first[] = {{rest, command_at}, {program.arguments, arguments_at}};
-    auto arguments = checked(config::substitute(all_but_first, variables_, count));
-    if (!arguments) return nullptr;
     return std::make_shared<process::StartPlan const>(std::move(binary), shared(environment.fixed),
                                                       std::move(*arguments), numbered_parts(environment),
                                                       shared(attributes), word);

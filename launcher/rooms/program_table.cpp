@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 namespace triton::launcher {
@@ -57,29 +59,28 @@ ProgramName ProgramTable::name_of(ProgramId id) const {
 std::vector<ProgramId> ProgramTable::choose_ids(Plans const& plans) const {
     constexpr ProgramId none{UINT32_MAX};
     std::vector<ProgramId> ids;
+    ids.reserve(plans.size());
     std::vector<bool> is_taken(entries_.size(), false);
+    std::unordered_map<std::string_view, std::size_t> known;
     for (std::size_t at = 0; at < entries_.size(); ++at) {
         // What a named program leaves, its output for one, stays until it is tidied up.
         Entry const& entry = entries_[at];
         bool const is_idle = supervisor_.is_idle(ProgramId{static_cast<std::uint32_t>(at)});
         is_taken[at] = entry.plan && (!entry.name.empty() || !is_idle);
+        if (entry.plan) known.emplace(entry.name, at);
     }
     for (auto const& plan : plans) {
-        auto const known = std::ranges::find_if(
-            entries_, [&](Entry const& entry) { return entry.plan && entry.name == plan->settings.name; });
-        auto const at = static_cast<std::size_t>(known - entries_.begin());
-        if (known != entries_.end()) is_taken[at] = true;
-        ids.push_back(known != entries_.end() ? ProgramId{static_cast<std::uint32_t>(at)} : none);
+        auto const found = known.find(plan->settings.name);
+        if (found != known.end()) is_taken[found->second] = true;
+        ids.push_back(found != known.end() ? ProgramId{static_cast<std::uint32_t>(found->second)} : none);
     }
+    std::size_t free = 0;
     for (ProgramId& id : ids) {
         if (id != none) continue;
-        auto const free = std::ranges::find(is_taken, false);
-        id = ProgramId{static_cast<std::uint32_t>(free - is_taken.begin())};
-        if (free == is_taken.end()) {
-            is_taken.push_back(true);
-        } else {
-            *free = true;
-        }
+        while (free < is_taken.size() && is_taken[free])
+            ++free;
+        id = ProgramId{static_cast<std::uint32_t>(free)};
+        ++free;
     }
     return ids;
 }

@@ -1,6 +1,8 @@
 #include "launcher/rooms/programs.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include <sys/resource.h>
@@ -49,14 +51,30 @@ void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) 
         if (std::ranges::find(to, id) == to.end()) to.push_back(id);
 }
 
-/// Adds what a program says about others that are to wait for it.
-void add_before(std::vector<ProgramSpec>& specs, Plans const& plans, std::vector<ProgramId> const& ids) {
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-        for (std::string const& name : plans[i]->settings.before) {
-            auto const named = std::ranges::find(plans, name, [](auto const& one) { return one->settings.name; });
-            add_missing(specs[static_cast<std::size_t>(named - plans.begin())].policy.after, {ids[i]});
+/// Where the programs are that others name: the check of the document has found that they are there.
+class PlanIndex {
+public:
+    explicit PlanIndex(Plans const& plans) : plans_(plans) {}
+
+    std::size_t operator[](std::string const& name) {
+        if (by_name_.empty()) {  // most documents name none
+            for (std::size_t i = 0; i < plans_.size(); ++i)
+                by_name_.emplace(plans_[i]->settings.name, i);
         }
+        return by_name_.at(name);
     }
+
+private:
+    Plans const& plans_;
+    std::unordered_map<std::string_view, std::size_t> by_name_;
+};
+
+/// Adds what a program says about others that are to wait for it.
+void add_before(std::vector<ProgramSpec>& specs, Plans const& plans, std::vector<ProgramId> const& ids,
+                PlanIndex& index) {
+    for (std::size_t i = 0; i < plans.size(); ++i)
+        for (std::string const& name : plans[i]->settings.before)
+            add_missing(specs[index[name]].policy.after, {ids[i]});
 }
 
 /// A launcher that gave its last descriptor to a program could neither be asked nor given another configuration.
@@ -106,15 +124,15 @@ Plans Programs::plans_for(Accepted const* accepted) const {
 
 Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> const& ids) const {
     auto specs = std::make_shared<std::vector<ProgramSpec>>();
+    specs->reserve(ids.size());
+    PlanIndex index(plans);
     for (std::size_t i = 0; i < ids.size(); ++i) {
         ProgramPlan const& plan = *plans[i];
         ProgramSpec spec{ids[i], plan.policy, true};
         if (agent_.pod().is_isolated && !plan.policy.auxiliary) spec.policy.count = 0;
         auto const ids_of = [&](std::vector<std::string> const& names, std::vector<ProgramId>& to) {
-            for (std::string const& name : names) {
-                auto const named = std::ranges::find(plans, name, [](auto const& one) { return one->settings.name; });
-                to.push_back(ids[static_cast<std::size_t>(named - plans.begin())]);
-            }
+            for (std::string const& name : names)
+                to.push_back(ids[index[name]]);
         };
         ids_of(plan.settings.after, spec.policy.after);
         ids_of(plan.settings.requires_, spec.policy.requires_);
@@ -130,7 +148,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
             spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);
         specs->push_back(std::move(spec));
     }
-    add_before(*specs, plans, ids);
+    add_before(*specs, plans, ids, index);
     return specs;
 }
 

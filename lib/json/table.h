@@ -1,6 +1,8 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -118,9 +120,9 @@ class Present {
 public:
     [[nodiscard]] bool has(std::size_t row) const { return (bits_ & bit(row)) != 0; }
     /// `name` is one of the table.
-    [[nodiscard]] bool has(std::string_view name) const { return has(row_of(name)); }
+    [[nodiscard]] bool has(std::string_view name) const { return is_among(bits_, name); }
     /// Whether it is there and something is wrong with it. `name` is one of the table.
-    [[nodiscard]] bool is_faulty(std::string_view name) const { return (faulty_ & bit(row_of(name))) != 0; }
+    [[nodiscard]] bool is_faulty(std::string_view name) const { return is_among(faulty_, name); }
     void add(std::size_t row) { bits_ |= bit(row); }
     void add_faulty(std::size_t row) { faulty_ |= bit(row); }
 
@@ -128,20 +130,28 @@ public:
 
 private:
     static std::uint64_t bit(std::size_t row) { return std::uint64_t{1} << row; }
-    static std::size_t row_of(std::string_view name) {
+    /// An object has a few of its many rows, so that these are looked through.
+    static bool is_among(std::uint64_t bits, std::string_view name) {
         auto const rows = table(TableOf<Object, Context>{});
-        return static_cast<std::size_t>(std::ranges::find(rows, name, [](auto const& row) { return row.name; }) -
-                                        rows.begin());
+        for (; bits != 0; bits &= bits - 1)
+            if (rows[static_cast<std::size_t>(std::countr_zero(bits))].name == name) return true;
+        return false;
     }
 
     std::uint64_t bits_ = 0;
     std::uint64_t faulty_ = 0;
 };
 
+/// The row of a key; rows.size() when it has none.
+template <class Row>
+std::size_t row_of(std::string_view key, std::span<Row const> rows) {
+    return static_cast<std::size_t>(std::ranges::find(rows, key, &Row::name) - rows.begin());
+}
+
 template <class Row>
 void warn_of_unknown_keys(Object const& json, Where const& at, std::span<Row const> rows, Reading& reading) {
     for (Member const& member : json) {
-        if (std::ranges::any_of(rows, [&member](Row const& row) { return row.name == member.key; })) continue;
+        if (row_of(member.key, rows) != rows.size()) continue;
         // the limit first: looking for a similar name is the slow part
         std::string const meant = reading.warnings.has_room() ? suggestion_from(member.key, rows) : "";
         reading.warnings.add(at, "unknown key " + json::quoted(member.key) + meant);
@@ -158,20 +168,28 @@ template <class Target, class Context>
 Present<Target, Context> parse_fields(Object const& json, Where const& at, Target& object, Context& context) {
     Present<Target, Context> present;
     auto const rows = table(TableOf<Target, Context>{});
+    std::array<Node const*, Present<Target, Context>::most_rows> nodes{};  // of each row
+    bool is_all_known = true;
+    for (Member const& member : json) {
+        std::size_t const row = row_of(member.key, rows);
+        if (row == rows.size())
+            is_all_known = false;
+        else if (!nodes.at(row))  // the first of duplicates
+            nodes.at(row) = &member.node;
+    }
     for (std::size_t i = 0; i < rows.size(); ++i) {
         Where const field_at{&at, rows[i].name};
-        auto const member = std::ranges::find(json, rows[i].name, &Member::key);
-        if (member == json.end()) {
+        if (!nodes.at(i)) {
             if (is_required(rows[i], context)) context.problems.add(field_at, "required key is missing");
             continue;
         }
-        if (member->node.template get<Null>() && !is_required(rows[i], context)) continue;
+        if (nodes.at(i)->template get<Null>() && !is_required(rows[i], context)) continue;
         present.add(i);
         std::size_t const problems_before = context.problems.count();
-        rows[i].value.parse(member->node, field_at, object, context);
+        rows[i].value.parse(*nodes.at(i), field_at, object, context);
         if (context.problems.count() != problems_before) present.add_faulty(i);
     }
-    warn_of_unknown_keys(json, at, rows, context);
+    if (!is_all_known) warn_of_unknown_keys(json, at, rows, context);
     return present;
 }
 
@@ -180,14 +198,22 @@ struct NoCheck {
     void operator()(Any const&...) const {}
 };
 
-/// An object by its table; then Check(object, present, at, context) says what is wrong with it as a whole.
-template <class Target, auto Check = NoCheck{}, class Context>
-std::optional<Target> read_object(Node const& node, Where const& at, Context& context) {
+/// Reads an object by its table; then Check(object, present, at, context) says what is wrong with it as a whole. Leaves
+/// `object` as it is when the value is not an object.
+template <auto Check = NoCheck{}, class Target, class Context>
+bool read_object_into(Target& object, Node const& node, Where const& at, Context& context) {
     auto const* const json = expect<Object>("an object", node, at, context);
-    if (!json) return std::nullopt;
-    Target object{};
+    if (!json) return false;
     Present<Target, Context> const present = parse_fields(*json, at, object, context);
     Check(object, present, at, context);
+    return true;
+}
+
+/// The same as a value of its own.
+template <class Target, auto Check = NoCheck{}, class Context>
+std::optional<Target> read_object(Node const& node, Where const& at, Context& context) {
+    std::optional<Target> object(std::in_place);
+    if (!read_object_into<Check>(*object, node, at, context)) object.reset();
     return object;
 }
 

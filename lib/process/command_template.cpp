@@ -64,6 +64,19 @@ std::vector<std::string> CommandTemplate::arguments(ProcessNumber number) const 
     return {argv.begin(), argv.end() - 1};
 }
 
+std::string CommandTemplate::take_first() {
+    assert(argument_count_ > 0);
+    std::string first = text_.substr(0, text_.find('\0'));
+    std::size_t const bytes = first.size() + 1;
+    assert(numbers_.empty() || numbers_.front().position >= bytes);
+    text_.erase(0, bytes);
+    for (Number& number : numbers_)
+        number.position -= static_cast<std::uint32_t>(bytes);
+    --argument_count_;
+    buffer_size_ -= bytes;
+    return first;
+}
+
 CommandTemplate::Builder::Builder(std::uint32_t highest_number) {
     command_.highest_number_ = std::max<std::uint32_t>(highest_number, 1);
 }

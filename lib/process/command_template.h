@@ -55,6 +55,9 @@ public:
     /// The same as strings, for showing.
     [[nodiscard]] std::vector<std::string> arguments(ProcessNumber number) const;
 
+    /// Removes the first argument, which there must be and no number may be in, and returns it.
+    std::string take_first();
+
     /// Whether they render the same; for how many processes they were checked does not count.
     bool operator==(CommandTemplate const& other) const { return text_ == other.text_ && numbers_ == other.numbers_; }
 

@@ -223,6 +223,24 @@ TEST(CommandTemplate, TheCountIsNoPartOfWhatIsCompared) {
     EXPECT_NE(made(10, 1), made(11, 1));
 }
 
+TEST(CommandTemplate, TheFirstArgumentCanBeTaken) {
+    auto const made = [](std::vector<Argument> arguments) {
+        return *config::substitute(configuration_with(std::move(arguments)), Variables({}, nullptr), 20);
+    };
+    Argument const port{.type = ArgumentType::concatenate, .values = {{.value = ":"}, number(-1, 10), {.value = "/"}}};
+    auto command = made({{.value = "/bin/web"}, port, {}, number(2, 0)});
+    EXPECT_EQ(command.take_first(), "/bin/web");
+    auto const rest = made({port, {}, number(2, 0)});
+    EXPECT_EQ(command, rest);
+    EXPECT_EQ(command.argument_count(), rest.argument_count());
+    EXPECT_EQ(command.buffer_size(), rest.buffer_size());
+    EXPECT_THAT(command.arguments(process::ProcessNumber{20}), ElementsAre(":-10/", "", "40"));
+
+    auto alone = made({{}});
+    EXPECT_EQ(alone.take_first(), "");
+    EXPECT_THAT(alone.arguments(process::ProcessNumber{1}), ElementsAre());
+}
+
 TEST(CommandTemplate, EveryMissingVariableIsReported) {
     char const* const environment[] = {"EMPTY=", "LIST=fd00::1,x", "SETX=1", nullptr};
     EXPECT_THAT(errors_of({{},
