@@ -385,6 +385,7 @@ def openpgp(tmp_path_factory):
     (home / "revocation").write_text(revocation.read_text().replace(":-----BEGIN", "-----BEGIN"))
     gpg("--import", home / "revocation")
     (home / "ours-and-revoked.gpg").write_bytes(gpg("--export", "ours@example", "revoked@example"))
+    subprocess.run(["gpgconf", "--homedir", str(home), "--kill", "all"], check=False)  # the agent that gpg has started
     (home / "ours+others").write_bytes(ours + others)
     (home / "others+ours").write_bytes(others + ours)
     (home / "ours+junk").write_bytes(ours + bytes(50))
