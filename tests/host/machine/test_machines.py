@@ -326,10 +326,10 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
         return host.run("sh", "-c", f'tr "\\r" R <{file}').stdout
 
     assert shown(f"echo in | {run} cat") == "a\nb\nerror\n4\n5\nin\n"
-    assert (shown(f"{run} </dev/null >/tmp/out"), read("/tmp/out")) == ("error\n", "a\nb\n5\n")
-    text = shown(f"{run} >/tmp/out 2>/tmp/errors")
+    assert (shown(f"{run} </dev/null >/tmp/shown"), read("/tmp/shown")) == ("error\n", "a\nb\n5\n")
+    text = shown(f"{run} >/tmp/shown 2>/tmp/shown-errors")
     assert "a" not in text and "error" not in text, text
-    assert (read("/tmp/out"), read("/tmp/errors")) == ("a\nb\n3\n", "error\n")
+    assert (read("/tmp/shown"), read("/tmp/shown-errors")) == ("a\nb\n3\n", "error\n")
     vmadm.ok("stop", "exec")
     assert vmadm.says("exec", "exec", BUSYBOX) == (1, f"Cannot execute a command in VM {uuid}: it is not running\n")
 
