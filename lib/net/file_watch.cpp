@@ -34,8 +34,14 @@ std::string parent_of(std::string const& path) {
 
 }  // namespace
 
-std::vector<std::string> readable_for(std::vector<std::string> const& paths) {
+std::vector<std::string> deciding_directories(std::vector<std::string> const& paths) {
     std::vector<std::string> found = PathWatcher::deciding_directories(paths);
+    std::erase(found, "/");
+    return found;
+}
+
+std::vector<std::string> readable_for(std::vector<std::string> const& paths) {
+    std::vector<std::string> found = deciding_directories(paths);
     for (std::string const& path : paths) {
         std::array<char, PATH_MAX> target{};
         if (!::realpath(path.c_str(), target.data())) continue;

@@ -29,9 +29,12 @@ private:
     std::shared_ptr<State> state_;
 };
 
+/// The directories that decide where these files are (a link's, a file's). Never "/": who may read them may not read
+/// all.
+std::vector<std::string> deciding_directories(std::vector<std::string> const& paths);
+
 /// The paths that must be readable to follow other paths, even swapped ones: the files, the directories that
-/// decide where they are (a link's, a file's), and the one above that of each file, where its directory may be
-/// replaced. Never "/".
+/// decide where they are, and the one above that of each file, where its directory may be replaced. Never "/".
 std::vector<std::string> readable_for(std::vector<std::string> const& paths);
 
 }  // namespace triton::net

@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "lib/base/idle_memory.h"
-#include "lib/base/path_watcher.h"
 #include "lib/json/writer.h"
 #include "lib/net/file_watch.h"
 #include "lib/net/http_server.h"
@@ -304,7 +303,7 @@ private:
         if (handed_.syslog) followed.push_back(options_.syslog_authority);
         rules.read_only = net::readable_for(followed);
         if (std::string const& file = options_.substitutions.environment_file; !file.empty()) {
-            auto const directories = PathWatcher::deciding_directories({file});
+            auto const directories = net::deciding_directories({file});
             rules.read_only.insert(rules.read_only.end(), directories.begin(), directories.end());
             rules.read_only.push_back(file);
         }
