@@ -31,6 +31,7 @@ constexpr int most_messages_in_a_turn = 256;
 constexpr int most_turns_at_the_end = 64;
 constexpr std::size_t longest_message = 16 << 10;
 constexpr std::size_t most_answered = 4 << 10;  // by a daemon on one connection, which is nothing, as a rule
+constexpr Duration between_answers = std::chrono::seconds(1);  // further ones
 constexpr std::size_t most_targets = 64;
 constexpr std::size_t most_authorities = 4 << 20;  // bytes
 constexpr Duration connect_limit = std::chrono::seconds(5);
@@ -47,17 +48,19 @@ std::vector<net::Address> addresses_of(std::string_view host) {
     return address ? std::vector{*address} : std::vector<net::Address>();
 }
 
-/// A connection, and whether it has ended. What the daemon sends has no meaning in this protocol; one that sends much
-/// is left, since each byte costs us.
+/// A connection, and whether it has ended. What the daemon sends has no meaning in this protocol. When it is much, it
+/// is read so slowly that it costs us nothing, and the rest waits where the daemon is.
 struct Connection {
     std::unique_ptr<net::Transport> transport;
     bool has_ended = false;
 
-    static Task<> watch(std::shared_ptr<Connection> self) {
+    static Task<> watch(net::Loop& loop, std::shared_ptr<Connection> self) {
         std::array<char, 512> dropped;
         std::size_t total = 0;
-        for (std::size_t size = 1; size > 0 && total <= most_answered; total += size)
+        for (std::size_t size = 1; size > 0; total += size) {
+            if (total > most_answered) co_await net::sleep_for(loop, between_answers);
             size = co_await self->transport->read_some(dropped);
+        }
         self->has_ended = true;
         self->transport->close();
     }
@@ -316,7 +319,7 @@ private:
             if (done) {
                 transport.expires_never();
                 transport.watch_over_peer();
-                net::spawn(loop_, Connection::watch(connection));
+                net::spawn(loop_, Connection::watch(loop_, connection));
                 co_return connection;
             }
             why = std::move(done.error());
