@@ -292,7 +292,10 @@ Result<> Machines::write_config_beyond_quota(Machine const& machine) {
     // XFS has no room for a project that has used its quota up, others tell of the quota.
     bool const may_be_quota = !written && (written.error().code == EDQUOT || written.error().code == ENOSPC);
     if (!may_be_quota || !parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
-    return write_config(machine);
+    auto again = write_config(machine);
+    if (!again)
+        (void)set_quota(machine, false);  // the caller does not come so far, and the machine may run on for long
+    return again;
 }
 
 Result<> Machines::derive(Machine const& machine) {
@@ -335,8 +338,7 @@ Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
 Result<std::vector<BrokenFile>> Machines::prepare() {
     std::vector<BrokenFile> failed;
     for (Uuid const& uuid : TRY(store_.marked())) {
-        if (auto done = recover_marked(uuid, lock_patience); !done)
-            failed.push_back({uuid.text(), std::move(done).error()});
+        if (auto done = recover_marked(uuid); !done) failed.push_back({uuid.text(), std::move(done).error()});
     }
     auto loaded = TRY(store_.load_all());
     for (Machine const& machine : loaded.machines) {
@@ -1037,13 +1039,15 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     TRY(perform_marked(uuid, rollback(uuid, snapshot, was_running)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
-    return start_unit(TRY(load(uuid)), own);
+    Machine const machine = TRY(load(uuid));
+    TRY(derive(machine));  // the step that has started it tells of no error
+    return start_unit(machine, own);
 }
 
 // --- recovery ---
 
-Result<> Machines::recover_marked(Uuid const& uuid, milliseconds patience) {
-    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
+Result<> Machines::recover_marked(Uuid const& uuid) {
+    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", lock_patience));
     LockFile const lock_file(store_, uuid);
     return finish_interrupted(uuid);
 }
@@ -1057,9 +1061,8 @@ Result<> Machines::recover_snapshots(Uuid const& uuid, Told const& told) {
     return {};
 }
 
-Result<> Machines::recover_failed(Uuid const& uuid, milliseconds patience, Told const& told) {
-    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", patience));
-    LockFile const lock_file(store_, uuid);
+/// The caller has the lock.
+Result<> Machines::recover_failed(Uuid const& uuid, Told const& told) {
     auto const found = load(uuid);
     if (!found && found.error().kind == ErrorKind::not_found) return {};  // another command has deleted it
     Machine repaired = TRY(found);
@@ -1084,14 +1087,29 @@ class Machines::Recovered {
 public:
     /// `is_named`: only one machine is recovered. Otherwise one that another command has to itself is left to it.
     Recovered(Told const& told, bool is_named) : told_(told), is_named_(is_named) {}
+    /// The lock of a machine that is to be recovered; nothing when that has been told.
+    std::optional<MachineLock> lock(Store const& store, Uuid const& uuid) {
+        auto own = store.lock(uuid, "vmadm recover", is_named_ ? lock_patience : milliseconds(0));
+        if (own) return std::move(*own);
+        if (!is_named_ && own.error().kind == ErrorKind::busy)
+            told_(own.error().text() + ": left alone");
+        else
+            add(std::unexpected(own.error()));
+        return std::nullopt;
+    }
     void add(Result<> result) {
         if (result) return;
-        if (!is_named_ && result.error().kind == ErrorKind::busy)
-            told_(result.error().text() + ": left alone");
-        else if (first_)
+        if (first_)
             first_ = std::move(result);
         else
             told_(result.error().text());
+    }
+    /// A list of what may be to do; an empty one when it cannot be had, as an error of its own.
+    template <class List>
+    List list(Result<List> found) {
+        if (found) return std::move(*found);
+        add(std::unexpected(std::move(found).error()));
+        return {};
     }
     Result<> result() && { return std::move(first_); }
 
@@ -1102,17 +1120,19 @@ private:
 };
 
 Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
-    milliseconds const patience = uuid ? lock_patience : milliseconds(0);
     auto const is_wanted = [&uuid](Uuid const& other) { return !uuid || other == *uuid; };
     Recovered recovered(told, uuid.has_value());
     HostParts const parts = parts_;
     Machines telling(store_.layout(), parts);
     telling.parts_.notice = told;
     bool is_known = false;  // something of `uuid` was found, which may be gone now
-    for (Uuid const& marked : TRY(store_.marked())) {
+    for (Uuid const& marked : recovered.list(store_.marked())) {
         if (!is_wanted(marked)) continue;
         is_known = true;
-        recovered.add(telling.recover_marked(marked, patience));
+        auto const own = recovered.lock(store_, marked);
+        if (!own) continue;
+        LockFile const lock_file(store_, marked);
+        recovered.add(telling.finish_interrupted(marked));
     }
     forget_strays(store_);
     // Until then a killed clone takes up room, which deletions may be waiting for.
@@ -1120,12 +1140,16 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
         auto const removed = parts_.pool.recover();
         recovered.add(removed ? Result<>() : std::unexpected(removed.error()));
     }
-    for (Machine const& machine : TRY(store_.load_all()).machines) {
+    for (Machine const& machine : recovered.list(store_.load_all()).machines) {
         if (!is_wanted(machine.uuid)) continue;
         recovered.add(recover_snapshots(machine.uuid, told));
-        if (machine.phase == Phase::failed) recovered.add(recover_failed(machine.uuid, patience, told));
+        if (machine.phase != Phase::failed) continue;
+        auto const own = recovered.lock(store_, machine.uuid);
+        if (!own) continue;
+        LockFile const lock_file(store_, machine.uuid);
+        recovered.add(recover_failed(machine.uuid, told));
     }
-    for (storage::TreeName const& tree : TRY(parts_.pool.list(group))) {
+    for (storage::TreeName const& tree : recovered.list(parts_.pool.list(group))) {
         auto const owner = Uuid::parse(tree.text().substr(group.size() + 1));
         if (!owner || !is_wanted(*owner) || store_.exists(*owner)) continue;
         is_known = true;
@@ -1134,7 +1158,7 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
         else  // if the disk with the machines' files were not mounted, all trees would look like this
             told("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() + " removes it");
     }
-    for (Uuid const& owner : TRY(stray_networks())) {
+    for (Uuid const& owner : recovered.list(stray_networks())) {
         if (!is_wanted(owner)) continue;
         is_known = true;
         if (uuid)
@@ -1144,7 +1168,9 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
                  " removes it");
     }
     // Nothing of it was to be done: a machine that exists is sound, and one that does not exist is an error.
-    if (uuid && !is_known) (void)TRY(store_.load(*uuid));
+    if (uuid && !is_known) {
+        if (auto const known = store_.load(*uuid); !known) recovered.add(std::unexpected(known.error()));
+    }
     return std::move(recovered).result();
 }
 

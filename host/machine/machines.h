@@ -147,9 +147,9 @@ private:
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
     Result<> check_init(Machine const& machine) const;
-    Result<> recover_marked(Uuid const& uuid, milliseconds patience);
+    Result<> recover_marked(Uuid const& uuid);
     Result<> recover_snapshots(Uuid const& uuid, Told const& told);
-    Result<> recover_failed(Uuid const& uuid, milliseconds patience, Told const& told);
+    Result<> recover_failed(Uuid const& uuid, Told const& told);
     Result<> recover_tree(Uuid const& owner, Told const& told);
     Result<> recover_network(Uuid const& owner, Told const& told);
     class Recovered;

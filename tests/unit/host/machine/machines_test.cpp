@@ -76,6 +76,7 @@ public:
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
 
     bool is_gone = false;
+    bool is_busy = false;
     bool is_unified = false;
     LastExit ended = {};  // what it remembers of each machine
 
@@ -86,6 +87,7 @@ private:
     [[nodiscard]] bool has(std::string const& what, Uuid const& uuid) const { return fs::exists(file(what, uuid)); }
     Result<> set(std::string const& what, Uuid const& uuid, bool is_on) {
         if (is_gone) return fail(ErrorKind::unavailable, "systemd is not there");
+        if (is_busy) return fail(EBUSY, "ask systemd");
         reaper_.happen();
         if (is_on)
             std::ofstream(file(what, uuid)) << "x";
@@ -140,6 +142,7 @@ public:
 class FakeNetworks final : public Networks {
 public:
     Result<network::Tags> tags() override {
+        if (is_gone) return fail(ErrorKind::not_found, "there is no bridge");
         return network::Tags(
             {{"admin", network::Attachment::bridge, "br0"}, {"e", network::Attachment::bridge, "br1"}});
     }
@@ -151,6 +154,7 @@ public:
     }
     Result<> lower(std::span<network::Port const>) override { return {}; }
     std::vector<network::Port> guarded;
+    bool is_gone = false;
 };
 
 /// A host in a temporary directory, with a pool of plain directories.
@@ -397,7 +401,8 @@ TEST_F(MachinesTest, AnUpdateLeavesItsRulesForLinksThatAreToCome) {
     EXPECT_THAT(raised->front().rules, testing::Contains(HasSubstr("25")));
     ASSERT_EQ(host.networks.guarded.size(), 1U);
     EXPECT_EQ(host.networks.guarded.front().rules, raised->front().rules);
-    EXPECT_FALSE(fs::exists(network / "raised.json.new"));
+    for (auto const& file : fs::directory_iterator(network))
+        EXPECT_FALSE(file.path().filename().string().starts_with("raised.json.")) << file;
 
     fs::remove(network / "raised.json");  // as `down` does
     ASSERT_TRUE(host.machines->update(uuid, updating(R"({"alias":"a"})")));
@@ -1073,7 +1078,7 @@ TEST_F(MachinesTest, HalfFilesOfItsNetworkDoNotKeepAMachineFromBeingDeleted) {
     ASSERT_EQ(text_of(host.machines->create(made)), "ok");
     fs::path const network = host.root() / "run/triton/network" / uuid.text();
     fs::create_directories(network);
-    for (char const* const name : {"ports.json", "raised.json", "raised.json.new", ".ports.json.0123abcd.tmp"})
+    for (char const* const name : {"ports.json", "raised.json", "raised.json.Ab3dEf", ".ports.json.0123abcd.tmp"})
         std::ofstream(network / name) << R"({"ports":[]})";
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
     EXPECT_THAT(host.parts_of(uuid), IsEmpty());
@@ -1122,6 +1127,18 @@ TEST_F(MachinesTest, AMachineThatCannotBeRecoveredDoesNotKeepOthersFromIt) {
                                        "tree machines/" + stray.text() + ": belongs to no VM; vmadm recover " +
                                            stray.text() + " removes it"}));
     EXPECT_TRUE(fs::exists(journal / (last.machine.uuid.text() + ".json")));
+}
+
+/// Only one that another command has is left alone.
+TEST_F(MachinesTest, WhatIsBusyInAMachineIsAnErrorOfItsRecovery) {
+    Host host(directory());
+    Creation const made = creation();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(kill_at(2, [&made](Machines& machines) { return machines.destroy(made.machine.uuid); }));
+    host.units().is_busy = true;
+    auto const told = recover(*host.machines, std::nullopt);
+    EXPECT_THAT(text_of(told.result), HasSubstr("cannot ask systemd: Device or resource busy"));
+    EXPECT_THAT(told.lines, IsEmpty());
 }
 
 TEST_F(MachinesTest, AFileThatIsGarbageHidesNoOther) {
@@ -1249,6 +1266,20 @@ TEST_F(MachinesTest, ARollbackDerivesAnew) {
     EXPECT_THAT(derived(), HasSubstr("triton-launch"));
     ASSERT_EQ(text_of(host.machines->rollback_snapshot(uuid, "before")), "ok");
     EXPECT_THAT(derived(), HasSubstr("Boot=yes"));
+}
+
+TEST_F(MachinesTest, ARollbackStartsNothingFromFilesOfBefore) {
+    Host host(directory());
+    Creation const made = creation(R"(,"nics":[{"nic_tag":"admin","ips":["10.0.0.2/24"]}])");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "before")), "ok");
+    ASSERT_TRUE(host.machines->start(uuid));
+    host.networks.is_gone = true;
+    EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "before")), "there is no bridge");
+    EXPECT_TRUE(host.units().status(uuid)->is_down());
+    host.networks.is_gone = false;
+    EXPECT_TRUE(host.machines->start(uuid));
 }
 
 /// The launcher's environment has the values of customer_metadata, where passwords are.
