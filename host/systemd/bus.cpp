@@ -84,6 +84,11 @@ std::chrono::milliseconds left_until(TimePoint deadline) {
     return std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
 }
 
+/// A job that is not over. The unit goes on.
+std::unexpected<Error> too_late(std::string const& what, std::chrono::milliseconds limit) {
+    return fail(ErrorKind::timeout, what, "it takes longer than " + std::to_string(limit.count() / 1000) + " s");
+}
+
 /// The end of a job, as reported by the signal JobRemoved.
 struct JobEnd {
     std::string job;                                         // the job to wait for; empty: not known yet
@@ -266,7 +271,7 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
         if (ended == end.job) end.result = result;
     bool const is_over = TRY(wait_until(deadline, [&end] { return !end.result.empty(); }));
     if (!is_over || end.result == "timeout")  // the unit goes on
-        return fail(ErrorKind::timeout, what, "it takes longer than " + std::to_string(limit.count() / 1000) + " s");
+        return too_late(what, limit);
     if (end.result == "done") return {};
     if (end.result == "canceled")
         return fail(ErrorKind::refused, what,
@@ -283,11 +288,18 @@ Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, st
 }
 Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
+    auto const began = static_cast<std::uint64_t>(wall_microseconds());  // as systemd tells times
     auto stopped = run_job("StopUnit", unit, limit, begun);
+    auto const is_late = [&stopped] { return !stopped && stopped.error().kind == ErrorKind::timeout; };
     // A job may have a shorter limit of its own (JobRunningTimeoutSec=); the unit goes on stopping.
-    while (!stopped && stopped.error().kind == ErrorKind::timeout && left_until(deadline).count() > 0)
+    while (is_late() && left_until(deadline).count() > 0) {
+        ServiceFacts const facts = TRY(service(unit));
+        bool const is_starting = facts.ended_at > began && facts.active_state == "activating";
+        if (facts.active_since > began || is_starting)
+            return fail(ErrorKind::refused, "stop " + unit, "it was told to start meanwhile");
         stopped = run_job("StopUnit", unit, left_until(deadline), {});
-    return stopped;
+    }
+    return is_late() ? too_late("stop " + unit, limit) : stopped;
 }
 
 Result<> Bus::kill_unit(std::string const& unit, int signal) {
