@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -189,21 +190,26 @@ Result<std::vector<Port>> read_ports(std::string const& path) {
 
 namespace {
 
-/// Returns the path of a new file, which is to take the place of another one.
+/// Returns the path of a new file, which is to take the place of another one. A machine's first program and a command
+/// may save the same one, so that each has a file of its own.
 Result<std::string> save_beside(std::string const& path, std::string_view text, mode_t mode) {
-    std::string temporary = path + ".new";
-    UniqueFd const file{::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!file || ::fchmod(file.get(), mode) != 0 || !write_all(file.get(), text))
-        return fail(errno, "write " + temporary);
-    return temporary;
+    std::string temporary = path + ".XXXXXX";
+    UniqueFd const file{::mkostemp(temporary.data(), O_CLOEXEC)};
+    if (!file) return fail(errno, "write " + path);
+    if (::fchmod(file.get(), mode) == 0 && write_all(file.get(), text)) return temporary;
+    auto failed = fail(errno, "write " + path);
+    (void)::unlink(temporary.c_str());
+    return failed;
 }
 
 }  // namespace
 
 Result<> save(std::string const& path, std::string_view text, mode_t mode) {
     std::string const temporary = TRY(save_beside(path, text, mode));
-    if (::rename(temporary.c_str(), path.c_str()) != 0) return fail(errno, "write " + path);
-    return {};
+    if (::rename(temporary.c_str(), path.c_str()) == 0) return {};
+    auto failed = fail(errno, "write " + path);
+    (void)::unlink(temporary.c_str());
+    return failed;
 }
 
 Result<bool> save_again(std::string const& path, std::string_view text, mode_t mode) {
