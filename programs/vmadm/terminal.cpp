@@ -25,14 +25,16 @@ namespace triton::program {
 
 namespace {
 
-/// Our terminal, in a mode that passes each key on unchanged. The destructor restores it.
+/// Our terminal, in a mode that passes each key on unchanged. The destructor restores it. Others that write lines to it
+/// meanwhile need what it makes of their ends; what we show has them made already, and that again is the same.
 class RawTerminal {
 public:
-    RawTerminal() {
+    explicit RawTerminal(bool is_alone) {
         is_terminal_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
         if (!is_terminal_) return;
         termios raw = before_;
         ::cfmakeraw(&raw);
+        if (!is_alone) raw.c_oflag = before_.c_oflag;
         ::tcsetattr(STDIN_FILENO, TCSANOW, &raw);
     }
     RawTerminal(RawTerminal const&) = delete;
@@ -141,7 +143,7 @@ void copy_size(OwnTerminal const& own, int other) {
 
 RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> escape) {
     Signals const signals;
-    RawTerminal const raw;
+    RawTerminal const raw(own.is_alone);
     Buffer buffer;
     Typed typed;
     int const typed_at = own.is_typed_at ? STDIN_FILENO : -1;

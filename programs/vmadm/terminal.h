@@ -35,9 +35,11 @@ struct OwnTerminal {
         : is_typed_at(terminals[STDIN_FILENO]),
           shown(terminals[STDOUT_FILENO]   ? STDOUT_FILENO
                 : terminals[STDERR_FILENO] ? STDERR_FILENO
-                                           : STDIN_FILENO) {}
+                                           : STDIN_FILENO),
+          is_alone(terminals[STDOUT_FILENO] && terminals[STDERR_FILENO]) {}
     bool is_typed_at;  ///< standard input is the terminal
     int shown;         ///< where what comes back is shown: of standard input alone that is the echo
+    bool is_alone;     ///< nothing that goes elsewhere may come back to it, as through `| cat`
 };
 
 /// Gives the other one the size of our terminal.
