@@ -40,8 +40,12 @@ Result<bool> LayerTrees::has(std::string_view chain) { return has(tree_of(chain)
 
 Result<bool> LayerTrees::has(storage::TreeName const& tree) {
     if (!TRY(pool_->exists(tree))) return false;
-    auto const snapshots = TRY(pool_->snapshots(tree));
-    return std::ranges::find(snapshots, final_snapshot()) != snapshots.end();
+    auto const snapshots = pool_->snapshots(tree);
+    if (snapshots) return std::ranges::find(*snapshots, final_snapshot()) != snapshots->end();
+    // A damaged tree is as good as none, and one may have been deleted meanwhile.
+    ErrorKind const kind = snapshots.error().kind;
+    if (kind == ErrorKind::corrupt || kind == ErrorKind::not_found) return false;
+    return std::unexpected(snapshots.error());
 }
 
 Result<> LayerTrees::name(storage::TreeName const& built, std::string_view chain) {

@@ -1,6 +1,7 @@
 #include "host/image/scrubbing.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "host/image/installation.h"
@@ -102,8 +103,9 @@ Result<ScrubReport> scrub_content(Workshop& shop) {
     if (!read) report.failure = read.error();
     for (content::Scrubbed const& blob : bad)
         report.bad.push_back(repair(shop, blob));
-    for (ScrubFinding& finding : TRY(lost_trees(shop)))
-        report.bad.push_back(std::move(finding));
+    auto lost = lost_trees(shop);
+    if (!lost && read) report.failure = lost.error();  // what was found is told all the same
+    if (lost) std::ranges::move(*lost, std::back_inserter(report.bad));
     return report;
 }
 

@@ -94,7 +94,8 @@ Result<Listed> manifests_in(Workshop& shop, std::string_view text, std::string c
     if (!array) return fail(ErrorKind::corrupt, what + " is not an array of manifests");
     if (array->size() > most_images) return fail(ErrorKind::corrupt, what + " has more than 100,000 images");
     Listed listed{.manifests = {}, .entries = array->size(), .last = {}};
-    if (!array->empty()) listed.last = uuid_in(array->back());
+    for (std::size_t i = array->size(); i > 0 && !listed.last; --i)
+        listed.last = uuid_in((*array)[i - 1]);
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Writer out;
         out.value((*array)[i]);
@@ -115,18 +116,20 @@ Result<std::vector<Manifest>> imgapi_list(Workshop& shop, Source const& source) 
     std::string const path = with_channel(source, "/images");
     std::vector<Manifest> manifests;
     std::set<Uuid> known;
+    std::set<Uuid> markers;
+    std::size_t entries = 0;
     std::string marker;
     while (true) {
         TRY(shop.check_cancelled());
         std::string const page = path + marker;
         std::string const text = TRY(fetch_json(shop, source, page, role::DocumentKind::imgapi_list, largest_list));
         Listed listed = TRY(manifests_in(shop, text, source.url + "/images"));
-        std::size_t const before = known.size();
         for (Manifest& manifest : listed.manifests)
             if (known.insert(*manifest.uuid).second) manifests.push_back(std::move(manifest));
-        if (manifests.size() > most_images)
-            return fail(ErrorKind::corrupt, source.url + "/images has more than 100,000 images");
-        if (listed.entries != most_in_page || known.size() == before || !listed.last) return manifests;
+        entries += listed.entries;
+        if (entries > most_images) return fail(ErrorKind::corrupt, source.url + "/images has more than 100,000 images");
+        bool const is_last = listed.entries != most_in_page || !listed.last || !markers.insert(*listed.last).second;
+        if (is_last) return manifests;
         marker = (path.find('?') == std::string::npos ? "?marker=" : "&marker=") + listed.last->text();
     }
 }

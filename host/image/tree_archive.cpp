@@ -73,6 +73,8 @@ Result<role::Verified> receive(Workshop& shop, int file, UniqueFd pipe) {
         auto const event = TRY(job.next(std::chrono::steady_clock::now() + most_silence));
         if (auto const* const ended = std::get_if<role::RangeEnded>(&event)) TRY(job.end(ended->received));
         if (auto const* const verified = std::get_if<role::Verified>(&event)) return *verified;
+        if (auto const* const killed = std::get_if<content::VerifyJob::Killed>(&event))
+            return fail(ErrorKind::unavailable, killed->how);
     }
 }
 

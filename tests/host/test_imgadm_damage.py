@@ -98,7 +98,7 @@ def test_a_scrub_that_is_stopped_tells_what_it_has_found(area, host):
     assert said.startswith(f"sha256:{bad}: ") and said.endswith(": 1 are bad; the others were not read\n")
 
 
-@pytest.mark.parametrize("part", ["tree", "snapshot"])
+@pytest.mark.parametrize("part", ["tree", "snapshot", "snapshots"])
 def test_a_lost_tree_is_told_and_made_again(area, host, layout, part):
     reference = f"oci:{layout.path}:1"
     host.run("import", reference)
