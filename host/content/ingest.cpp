@@ -171,16 +171,16 @@ Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const&
     TRY(expect_no_transaction(*state_));
     if (::fchmod(ingest.data_.get(), 0400) != 0 || ::fsync(ingest.data_.get()) != 0)
         return fail(errno, "make " + digest.text() + " durable");
-    FileLock const lock = TRY(exclusive(*state_));
+    std::optional<FileLock> lock(TRY(exclusive(*state_)));
     auto blob = TRY(find(digest));
-    if (!blob) {
+    bool const is_new = !blob;
+    if (is_new) {
         struct stat status{};
         if (::fstat(ingest.data_.get(), &status) != 0) return fail(errno, "look at " + digest.text());
         TRY(state_->database.run("UPDATE ingests SET committing = ?, media_type = ?, source = ? WHERE key = ?",
                                  digest.text(), facts.media_type, facts.source, ingest.key_));
         if (::renameat(ingest.directory_.get(), "data", state_->blobs.get(), digest.hex().c_str()) != 0)
             return fail(errno, "give " + digest.text() + " its name");
-        make_verity(ingest.data_.get());  // not before: an ingest must stay writable for whoever resumes it
         TRY(sync_directory(state_->blobs.get(), state_->path + "/blobs/sha256"));
         Transaction transaction = TRY(state_->database.begin());
         TRY(insert_blob(*state_, digest.text(), static_cast<std::uint64_t>(status.st_size), facts));
@@ -196,6 +196,10 @@ Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const&
     }
     remove_ingest_directory(*state_, ingest.name_);
     if (!blob) return fail(ErrorKind::corrupt, digest.text() + " has vanished from the content store");
+    lock.reset();
+    // The kernel reads all of it, and nobody has to wait for that. Not before: an ingest must stay writable for whoever
+    // resumes it.
+    if (is_new) make_verity(ingest.data_.get());
     return *std::move(blob);
 }
 
