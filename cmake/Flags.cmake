@@ -13,6 +13,19 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # bug 105329)
   add_compile_options(-Wno-pedantic -Wno-restrict)
 endif()
+
+# Most of the time of a file goes into headers and templates that its neighbours need as well. So no name of a file's own may
+# mean something else in its folder, or in what it includes: unit/structure_test.py looks for that.
+option(TRITON_UNITY "Compile all files of a library as one unit; clang-tidy needs each for itself" ON)
+if(TRITON_UNITY)
+  set(CMAKE_UNITY_BUILD ON)
+  set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
+  # A local name may be that of a function in a neighbour; and what is private to a file looks as if it came from a header.
+  add_compile_options(-Wno-shadow)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-Wno-subobject-linkage)
+  endif()
+endif()
 include_directories(${CMAKE_SOURCE_DIR})
 # Their headers do not keep to our warnings.
 include_directories(SYSTEM ${NLOHMANN_JSON_INCLUDE})

@@ -43,9 +43,9 @@ constexpr std::array<Nickname, 7> nicknames{{{"@yearly", "0 0 1 1 *"},
                                              {"@midnight", "0 0 * * *"},
                                              {"@hourly", "0 * * * *"}}};
 
-using Fault = std::unexpected<std::string>;
+using CronFault = std::unexpected<std::string>;
 
-bool same_letters(std::string_view text, std::string_view lower) {
+bool are_letters(std::string_view text, std::string_view lower) {
     auto const same = [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a - 'A' + 'a' : a) == b; };
     return std::ranges::equal(text, lower, same);
 }
@@ -58,17 +58,17 @@ std::optional<unsigned> parse_number(std::string_view text) {
     return number;
 }
 
-std::expected<unsigned, std::string> parse_value(std::string_view text, FieldRow const& field) {
+std::expected<unsigned, std::string> parse_field_value(std::string_view text, FieldRow const& field) {
     for (std::size_t i = 0; i < field.names.size(); ++i) {
-        if (same_letters(text, field.names[i])) return field.lowest + static_cast<unsigned>(i);
+        if (are_letters(text, field.names[i])) return field.lowest + static_cast<unsigned>(i);
     }
     auto const number = parse_number(text);
     if (!number)
-        return Fault(json::shown(text) +
-                     (field.names.empty() ? " is not a number" : " is neither a number nor a name"));
+        return CronFault(json::shown(text) +
+                         (field.names.empty() ? " is not a number" : " is neither a number nor a name"));
     if (*number >= field.lowest && *number <= field.highest) return *number;
-    return Fault(std::to_string(*number) + " is not within " + std::to_string(field.lowest) + " to " +
-                 std::to_string(field.highest));
+    return CronFault(std::to_string(*number) + " is not within " + std::to_string(field.lowest) + " to " +
+                     std::to_string(field.highest));
 }
 
 /// The values of one part of a list, as bits: "*", "3", "1-5", "1-10/2".
@@ -80,21 +80,21 @@ std::expected<std::uint64_t, std::string> parse_part(std::string_view text, Fiel
     bool const is_all = range == "*";
     std::size_t const dash = range.find('-');
     if (!is_all) {
-        auto const begin = parse_value(range.substr(0, dash), field);
-        if (!begin) return Fault(begin.error());
-        auto const end = dash == std::string_view::npos ? begin : parse_value(range.substr(dash + 1), field);
-        if (!end) return Fault(end.error());
-        if (*begin > *end) return Fault(json::shown(range) + " runs backwards");
+        auto const begin = parse_field_value(range.substr(0, dash), field);
+        if (!begin) return CronFault(begin.error());
+        auto const end = dash == std::string_view::npos ? begin : parse_field_value(range.substr(dash + 1), field);
+        if (!end) return CronFault(end.error());
+        if (*begin > *end) return CronFault(json::shown(range) + " runs backwards");
         first = *begin;
         last = *end;
     }
     unsigned step = 1;
     if (slash != std::string_view::npos) {
-        if (!is_all && dash == std::string_view::npos) return Fault(json::shown(text) + " has a step but no range");
+        if (!is_all && dash == std::string_view::npos) return CronFault(json::shown(text) + " has a step but no range");
         auto const number = parse_number(text.substr(slash + 1));
         if (!number || *number == 0 || *number > field.highest)
-            return Fault(json::shown(text.substr(slash + 1)) + " is not a step from 1 to " +
-                         std::to_string(field.highest));
+            return CronFault(json::shown(text.substr(slash + 1)) + " is not a step from 1 to " +
+                             std::to_string(field.highest));
         step = *number;
     }
     std::uint64_t bits = 0;
@@ -108,7 +108,7 @@ std::expected<std::uint64_t, std::string> parse_field(std::string_view text, Fie
     while (true) {
         std::size_t const comma = text.find(',');
         auto const part = parse_part(text.substr(0, comma), field);
-        if (!part) return Fault(std::string(field.name) + ": " + part.error());
+        if (!part) return CronFault(std::string(field.name) + ": " + part.error());
         bits |= *part;
         if (comma == std::string_view::npos) return bits;
         text.remove_prefix(comma + 1);
@@ -166,18 +166,18 @@ std::expected<CronExpression, std::string> parse_cron(std::string_view text) {
     if (text.starts_with('@')) {
         auto const row = std::ranges::find(nicknames, text, &Nickname::name);
         if (row == nicknames.end())
-            return Fault("is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually");
+            return CronFault("is not one of @hourly, @daily, @midnight, @weekly, @monthly, @yearly, @annually");
         text = row->fields;
     }
     std::array<std::string_view, field_rows.size()> words;
     for (std::string_view& word : words)
         word = take_word(text);
     if (words.back().empty() || !take_word(text).empty())
-        return Fault("needs five fields: minute, hour, day of the month, month, day of the week");
+        return CronFault("needs five fields: minute, hour, day of the month, month, day of the week");
     std::array<std::uint64_t, field_rows.size()> bits{};
     for (std::size_t i = 0; i < words.size(); ++i) {
         auto const field = parse_field(words[i], field_rows[i]);
-        if (!field) return Fault(field.error());
+        if (!field) return CronFault(field.error());
         bits[i] = *field;
     }
     std::uint64_t const week = (bits[4] | bits[4] >> 7) & 0x7fU;  // both 7 and 0 are Sunday
@@ -187,7 +187,7 @@ std::expected<CronExpression, std::string> parse_cron(std::string_view text) {
                                     .months = static_cast<std::uint16_t>(bits[3]),
                                     .days_of_week = static_cast<std::uint8_t>(week),
                                     .is_either_day = !words[2].starts_with('*') && !words[4].starts_with('*')};
-    if (!expression.is_either_day && !has_a_date(expression)) return Fault("there is no such date");
+    if (!expression.is_either_day && !has_a_date(expression)) return CronFault("there is no such date");
     return expression;
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_character(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
-bool is_name(std::string_view text) {
+bool is_variable_name(std::string_view text) {
     return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_name_character);
 }
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
@@ -36,7 +36,8 @@ std::optional<std::string> read_line(std::string_view line, Values& values) {
     std::size_t const equals = line.find('=');
     if (equals == std::string_view::npos) return "is not of the form NAME=value";
     std::string_view const name = line.substr(0, equals);
-    if (!is_name(name)) return "has no valid name before the =; a name is letters, digits and _, not a digit first";
+    if (!is_variable_name(name))
+        return "has no valid name before the =; a name is letters, digits and _, not a digit first";
     values.insert_or_assign(name, line.substr(equals + 1));
     return std::nullopt;
 }

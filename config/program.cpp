@@ -12,7 +12,7 @@ namespace {
 constexpr std::size_t longest_version = 255;  // NAME_MAX: it becomes one component of a path
 
 bool is_letter_or_digit(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
-bool is_name_character(char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; }
+bool is_program_character(char c) { return is_letter_or_digit(c) || c == '.' || c == '_' || c == '-'; }
 
 bool depends_on_number(Argument const& argument) {
     return argument.type == ArgumentType::process_number || std::ranges::any_of(argument.values, depends_on_number);
@@ -249,7 +249,7 @@ std::string version_fault(std::string_view version) {
 bool is_name(std::string_view text) {
     constexpr std::size_t longest = 64;
     return !text.empty() && text.size() <= longest && is_letter_or_digit(text.front()) &&
-           std::ranges::all_of(text, is_name_character);
+           std::ranges::all_of(text, is_program_character);
 }
 
 void parse_programs(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,

@@ -65,14 +65,14 @@ void parse_program_version(json::Node const& node, json::Where const& at, Progra
     program.version = *version;
 }
 
-bool is_variable_name(std::string_view name) { return !name.empty() && !name.contains('='); }
+bool is_key_of_environment(std::string_view name) { return !name.empty() && !name.contains('='); }
 
 void parse_environment(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     auto const* const json = expect<json::Object>("an object", node, at, reading);
     if (!json) return;
     for (json::Member const& member : *json) {
         json::Where const variable_at{&at, std::string_view(member.key)};
-        if (!is_variable_name(member.key))
+        if (!is_key_of_environment(member.key))
             reading.problems.add(variable_at, "is not the name of a variable: it is empty or has a =");
         if (++reading.argument_count > reading.limits.arguments) {
             std::string const limit = std::to_string(reading.limits.arguments);
@@ -86,7 +86,7 @@ void parse_environment(json::Node const& node, json::Where const& at, Program& p
 std::optional<std::string> read_variable_name(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const name = expect_string(node, at, reading);
     if (!name) return std::nullopt;
-    if (is_variable_name(*name)) return *name;
+    if (is_key_of_environment(*name)) return *name;
     reading.problems.add(at, json::quoted(*name) + " is not the name of a variable: it is empty or has a =");
     return std::nullopt;
 }

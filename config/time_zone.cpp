@@ -10,7 +10,7 @@ namespace triton::config {
 namespace {
 
 using namespace std::chrono;
-using Fault = std::unexpected<std::string>;
+using ZoneFault = std::unexpected<std::string>;
 
 constexpr std::size_t longest_name = 64;
 constexpr std::int64_t seconds_of_day = 86400;
@@ -76,13 +76,13 @@ std::size_t size_of(Header const& header, std::size_t time_size) {
 // The rule at the end of a file, "CET-1CEST,M3.5.0,M10.5.0/3", and its parts. Each takes what it understands from the
 // front.
 
-bool take(std::string_view& text, char wanted) {
+bool take_text(std::string_view& text, char wanted) {
     if (!text.starts_with(wanted)) return false;
     text.remove_prefix(1);
     return true;
 }
 
-std::optional<int> take_number(std::string_view& text, int highest) {
+std::optional<int> take_value(std::string_view& text, int highest) {
     int value = 0;
     std::size_t digits = 0;
     while (digits < text.size() && digits < 4 && text[digits] >= '0' && text[digits] <= '9')
@@ -94,7 +94,7 @@ std::optional<int> take_number(std::string_view& text, int highest) {
 
 /// Takes an abbreviation: letters, or anything in <>.
 bool take_abbreviation(std::string_view& text) {
-    if (take(text, '<')) {
+    if (take_text(text, '<')) {
         std::size_t const end = text.find('>');
         if (end == std::string_view::npos || end == 0) return false;
         text.remove_prefix(end + 1);
@@ -110,14 +110,14 @@ bool take_abbreviation(std::string_view& text) {
 
 /// Takes [+-]hh[:mm[:ss]].
 std::optional<std::int32_t> take_time(std::string_view& text, int most_hours) {
-    bool const is_negative = take(text, '-');
-    if (!is_negative) (void)take(text, '+');
-    auto const hours_ = take_number(text, most_hours);
+    bool const is_negative = take_text(text, '-');
+    if (!is_negative) (void)take_text(text, '+');
+    auto const hours_ = take_value(text, most_hours);
     if (!hours_) return std::nullopt;
     std::int32_t time = *hours_ * 3600;
     for (std::int32_t const unit : {60, 1}) {
-        if (!take(text, ':')) break;
-        auto const part = take_number(text, 59);
+        if (!take_text(text, ':')) break;
+        auto const part = take_value(text, 59);
         if (!part) return std::nullopt;
         time += *part * unit;
     }
@@ -126,25 +126,25 @@ std::optional<std::int32_t> take_time(std::string_view& text, int most_hours) {
 
 std::optional<YearlyChange> take_change(std::string_view& text) {
     YearlyChange change;
-    if (!take(text, ',')) return std::nullopt;
-    if (take(text, 'M')) {
-        auto const month = take_number(text, 12);
-        bool const has_week = take(text, '.');
-        auto const week = take_number(text, 5);
-        bool const has_day = take(text, '.');
-        auto const day_ = take_number(text, 6);
+    if (!take_text(text, ',')) return std::nullopt;
+    if (take_text(text, 'M')) {
+        auto const month = take_value(text, 12);
+        bool const has_week = take_text(text, '.');
+        auto const week = take_value(text, 5);
+        bool const has_day = take_text(text, '.');
+        auto const day_ = take_value(text, 6);
         if (!month || *month < 1 || !has_week || !week || *week < 1 || !has_day || !day_) return std::nullopt;
         change.month = static_cast<unsigned>(*month);
         change.week = static_cast<unsigned>(*week);
         change.day = static_cast<unsigned>(*day_);
     } else {
-        bool const is_julian = take(text, 'J');
-        auto const day_ = take_number(text, 365);
+        bool const is_julian = take_text(text, 'J');
+        auto const day_ = take_value(text, 365);
         if (!day_ || (is_julian && *day_ == 0)) return std::nullopt;
         change.kind = is_julian ? YearlyChange::Day::julian : YearlyChange::Day::of_year;
         change.day = static_cast<unsigned>(*day_);
     }
-    if (!take(text, '/')) return change;
+    if (!take_text(text, '/')) return change;
     auto const time = take_time(text, 167);
     if (!time) return std::nullopt;
     change.time = *time;
@@ -190,7 +190,7 @@ bool is_time_zone_name(std::string_view name) {
 }
 
 std::expected<TimeZone::Rule, std::string> TimeZone::parse_rule(std::string_view text) {
-    Fault const fault("its rule " + std::string(text.substr(0, 64)) + " is not one of POSIX");
+    ZoneFault const fault("its rule " + std::string(text.substr(0, 64)) + " is not one of POSIX");
     Rule rule;
     // POSIX counts offsets west of Greenwich.
     if (!take_abbreviation(text)) return fault;
@@ -212,29 +212,30 @@ std::expected<TimeZone::Rule, std::string> TimeZone::parse_rule(std::string_view
 }
 
 std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
-    if (bytes.size() > most_zone_bytes) return Fault("it has more than " + std::to_string(most_zone_bytes) + " bytes");
+    if (bytes.size() > most_zone_bytes)
+        return ZoneFault("it has more than " + std::to_string(most_zone_bytes) + " bytes");
     Bytes in(bytes);
     auto header = read_header(in);
-    if (!header) return Fault("it is not a TZif file");
+    if (!header) return ZoneFault("it is not a TZif file");
     std::size_t time_size = 4;
     if (header->version >= '2') {  // the same follows again, with 64 bits for a time
         (void)in.take(size_of(*header, time_size));
         header = read_header(in);
-        if (!header) return Fault("it is not a whole TZif file");
+        if (!header) return ZoneFault("it is not a whole TZif file");
         time_size = 8;
     }
-    if (header->types == 0 || header->types > 256) return Fault("it has no type of local time");
+    if (header->types == 0 || header->types > 256) return ZoneFault("it has no type of local time");
     Bytes times(in.take(header->times * time_size));
     std::string_view const indices = in.take(header->times);
     Bytes types(in.take(header->types * 6));
     (void)in.take(header->letters + header->leaps * (time_size + 4) + header->standard + header->ut);
-    if (!in.is_good()) return Fault("it is not a whole TZif file");
+    if (!in.is_good()) return ZoneFault("it is not a whole TZif file");
 
     std::vector<std::int32_t> offsets;
     for (std::size_t i = 0; i < header->types; ++i) {
         auto const offset = types.number(4);
         (void)types.take(2);
-        if (offset < -most_offset || offset > most_offset) return Fault("it has an offset of more than a day");
+        if (offset < -most_offset || offset > most_offset) return ZoneFault("it has an offset of more than a day");
         offsets.push_back(static_cast<std::int32_t>(offset));
     }
     TimeZone zone;
@@ -242,18 +243,18 @@ std::expected<TimeZone, std::string> TimeZone::parse(std::string_view bytes) {
     for (char const index : indices) {
         auto const at = std::clamp(times.number(time_size), earliest, latest);
         auto const type = static_cast<unsigned char>(index);
-        if (type >= offsets.size()) return Fault("it has a change to an unknown type");
-        if (!zone.changes_.empty() && at < zone.changes_.back().at) return Fault("its changes are not in order");
+        if (type >= offsets.size()) return ZoneFault("it has a change to an unknown type");
+        if (!zone.changes_.empty() && at < zone.changes_.back().at) return ZoneFault("its changes are not in order");
         std::int32_t const before = zone.changes_.empty() ? zone.first_offset_ : zone.changes_.back().offset;
         if (offsets[type] != before) zone.changes_.push_back({at, offsets[type]});
         zone.rule_from_ = at;
     }
     std::string_view footer = in.rest();
-    if (time_size == 8 && take(footer, '\n')) {
+    if (time_size == 8 && take_text(footer, '\n')) {
         footer = footer.substr(0, footer.find('\n'));
         if (!footer.empty()) {
             auto rule = parse_rule(footer);
-            if (!rule) return Fault(rule.error());
+            if (!rule) return ZoneFault(rule.error());
             zone.rule_ = *rule;
         }
     }

@@ -2,13 +2,12 @@
 
 #include <charconv>
 
+#include "lib/base/digits.h"
 #include "lib/json/text.h"
 
 namespace triton::config {
 
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool take_number(std::string_view& text, std::uint32_t& number) {
     if (text.empty() || !is_digit(text.front())) return false;  // from_chars alone would take no sign, but be clear

@@ -42,12 +42,6 @@ std::string without_dots(std::string_view path) {
     return made.empty() ? "." : made;
 }
 
-std::string join(std::string_view directory, std::string_view name) {
-    std::string path(directory);
-    if (!path.ends_with('/')) path += '/';
-    return path.append(name);
-}
-
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
 class Planner {
@@ -103,7 +97,7 @@ private:
             std::string const path = without_dots(given);
             inputs_.insert(path);
             if (check_path(flag, given))
-                add(kind, join(options_.input_directory, path), base_name(path), required_.contains(path));
+                add(kind, path_in(options_.input_directory, path), base_name(path), required_.contains(path));
         }
     }
 
@@ -117,18 +111,18 @@ private:
     void add_monitor_conf() {
         std::string const& path = options_.monitor_conf;
         if (!path.empty() && check_path("--input-monitor-conf", path))
-            add(CopyKind::monitor_conf, join(options_.input_directory, without_dots(path)), "fdbmonitor.conf");
+            add(CopyKind::monitor_conf, path_in(options_.input_directory, without_dots(path)), "fdbmonitor.conf");
     }
 
     void add_binaries() {
         plan_.binary_directory = binary_directory();
         for (std::string const& name : options_.binaries) {
             if (!check_name("--copy-binary", name) || plan_.is_main_container_same) continue;
-            std::string source = join(options_.binary_directory, name);
+            std::string source = path_in(options_.binary_directory, name);
             if (plan_.binary_directory.empty()) {
                 plan_.unplaced.push_back(std::move(source));
             } else {
-                add(CopyKind::verbatim, std::move(source), join(plan_.binary_directory, name));
+                add(CopyKind::verbatim, std::move(source), path_in(plan_.binary_directory, name));
             }
         }
     }
@@ -171,7 +165,7 @@ private:
 
     void add_library(std::string_view flag, std::string const& version, std::string_view target) {
         if (!check_name(flag, version)) return;
-        add(CopyKind::verbatim, join(options_.library_directory, "libfdb_c_" + version + ".so"), target);
+        add(CopyKind::verbatim, path_in(options_.library_directory, "libfdb_c_" + version + ".so"), target);
     }
 
     /// Only in sidecar mode: an init container prepares for other programs than the main container's.
@@ -204,6 +198,12 @@ private:
 };
 
 }  // namespace
+
+std::string path_in(std::string_view directory, std::string_view name) {
+    std::string path(directory);
+    if (!path.ends_with('/')) path += '/';
+    return path.append(name);
+}
 
 StagePlan plan(StageOptions const& options, Result<std::string> const& version) {
     return Planner(options, version).make();

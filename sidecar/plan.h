@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -38,5 +39,8 @@ struct StagePlan {
 /// twice).
 /// `version`: of this container, or why it is not known, which is an error only where the version matters.
 StagePlan plan(StageOptions const& options, Result<std::string> const& version);
+
+/// "<directory>/<name>", with one slash between them.
+std::string path_in(std::string_view directory, std::string_view name);
 
 }  // namespace triton::sidecar

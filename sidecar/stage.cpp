@@ -93,12 +93,6 @@ private:
     bool has_hung_up_ = false;
 };
 
-std::string join(std::string_view directory, std::string_view name) {
-    std::string path(directory);
-    if (!path.ends_with('/')) path += '/';
-    return path.append(name);
-}
-
 std::string_view parent_of(std::string_view path) {
     std::size_t const slash = path.rfind('/');
     return slash == path.npos ? std::string_view(".") : path.substr(0, slash);
@@ -191,7 +185,7 @@ private:
                 return;
             }
             Result<Job> job = prepare_one(copy);
-            bool const is_new = check_target(join(options_.output_directory, copy.target));
+            bool const is_new = check_target(path_in(options_.output_directory, copy.target));
             if (job) {
                 job->is_new = is_new;
                 jobs_.push_back(std::move(*job));
@@ -265,7 +259,7 @@ private:
         if (version_ && *version_ == options_.main_container_version) return options_.binary_directory;
         if (binary_directory_.empty()) return std::nullopt;
         if (binary_directory_ == ".") return options_.main_container_conf_directory;
-        return join(options_.main_container_conf_directory, binary_directory_);
+        return path_in(options_.main_container_conf_directory, binary_directory_);
     }
 
     void act() {
@@ -297,7 +291,7 @@ private:
         auto const found = TRY(files::make_directories_beneath(output, path));
         UniqueFd directory{::openat(found.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
         int const err = errno;
-        if (!directory) return fail(err, "open directory " + join(options_.output_directory, path));
+        if (!directory) return fail(err, "open directory " + path_in(options_.output_directory, path));
         files::remove_abandoned(directory.get());
         directories_.push_back({std::string(path), std::move(directory)});
         return directories_.back().directory.get();
@@ -307,7 +301,7 @@ private:
         std::string_view const relative = job.copy->target;
         int const directory = TRY(target_directory(output, parent_of(relative)));
         files::Target const target{directory, std::string(relative.substr(relative.rfind('/') + 1)),
-                                   join(options_.output_directory, relative), job.is_new};
+                                   path_in(options_.output_directory, relative), job.is_new};
         files::CopySettings settings;
         settings.with_hash = options_.as_json;
         started_ = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/pipe.h"
 #include "lib/base/write_all.h"
 
@@ -17,8 +18,6 @@ constexpr milliseconds patience = std::chrono::seconds(30);
 constexpr milliseconds end_patience = std::chrono::seconds(2);  // between the end of its channel and its own
 /// The pipe is small, because what is in it when we are killed is lost.
 constexpr int pipe_bytes = 256 * 1024;
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
 
 Result<UniqueFd> sealed_memfd(char const* name, std::string_view content) {
     UniqueFd fd{::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING)};
@@ -42,25 +41,25 @@ Result<DownloadClient::Started> DownloadClient::start(role::Download download, D
     (void)::fcntl(writer.get(), F_SETPIPE_SZ, pipe_bytes);  // a limit of the user may forbid it; it is only faster
     download.id = ++last_id_;
     std::array const descriptors{writer.get(), secrets.credentials.get(), secrets.authorities.get()};
-    TRY(role::send(process_->channel(), download, now() + patience, descriptors));
+    TRY(role::send(process_->channel(), download, steady_now() + patience, descriptors));
     return Started{download.id, std::move(reader)};
 }
 
 void DownloadClient::cancel(std::uint32_t id) {
     // A downloader that does not listen is ended by next(), or because it is silent.
-    if (process_) (void)role::send(process_->channel(), role::Cancel{id}, now() + patience);
+    if (process_) (void)role::send(process_->channel(), role::Cancel{id}, steady_now() + patience);
 }
 
 Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
     if (!process_) return std::nullopt;
-    auto packet = process_->channel().receive(now());
+    auto packet = process_->channel().receive(steady_now());
     if (!packet && packet.error().kind == ErrorKind::timeout) return std::nullopt;
     if (!packet && packet.error().kind == ErrorKind::corrupt) {
         process_.reset();
         return fail(ErrorKind::corrupt, "triton-download sent an unexpected message: " + packet.error().text());
     }
     if (!packet) {
-        auto const ended = process_->finish(now() + end_patience);
+        auto const ended = process_->finish(steady_now() + end_patience);
         process_.reset();
         if (!ended) return std::unexpected(ended.error());
         return fail(ErrorKind::unavailable, "triton-download has ended");

@@ -11,6 +11,7 @@
 #include "host/content/blob_fetch.h"
 #include "host/content/download_client.h"
 #include "host/content/verify_job.h"
+#include "lib/base/clock.h"
 
 namespace triton::content {
 
@@ -22,8 +23,6 @@ constexpr milliseconds flush_patience = std::chrono::seconds(1);
 /// As long as a document may take to come.
 constexpr milliseconds document_lease = std::chrono::hours(24);
 constexpr int most_events = 256;  // of the downloader, in one round
-
-TimePoint clock_now() { return std::chrono::steady_clock::now(); }
 
 role::Credentials credentials_of(Access const& access) {
     role::Credentials credentials;
@@ -48,7 +47,7 @@ void wait_for(std::vector<int> const& fds, std::optional<TimePoint> wake) {
         waited.push_back({.fd = fd, .events = POLLIN, .revents = 0});
     int timeout = -1;
     if (wake) {
-        auto const left = std::chrono::ceil<milliseconds>(*wake - clock_now()).count();
+        auto const left = std::chrono::ceil<milliseconds>(*wake - steady_now()).count();
         timeout = static_cast<int>(std::clamp<std::int64_t>(left, 0, 60'000));
     }
     (void)::poll(waited.data(), waited.size(), timeout);  // EINTR: the caller looks again
@@ -67,7 +66,7 @@ public:
                 break;
             }
             begin_more();
-            TimePoint const now = clock_now();
+            TimePoint const now = steady_now();
             end_silence(now);
             for (Slot& slot : slots_)
                 if (slot.is_active()) slot.fetch->step(now);
@@ -76,7 +75,7 @@ public:
             wait();
             hear();
         }
-        report(clock_now());
+        report(steady_now());
         std::vector<Result<Blob>> results;
         for (Slot& slot : slots_)
             results.push_back(slot.fetch->result());
@@ -102,7 +101,7 @@ private:
         unsigned const most = context_.access.bytes_per_second ? 1 : context_.settings.fetches;
         for (std::size_t i = 0; i < slots_.size() && active < most; ++i) {
             if (slots_[i].fetch) continue;
-            slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], clock_now());
+            slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], steady_now());
             ++active;
         }
     }
@@ -133,7 +132,7 @@ private:
     }
 
     void hear() {
-        TimePoint const now = clock_now();
+        TimePoint const now = steady_now();
         for (int count = 0; count < most_events; ++count) {
             auto event = context_.client.next();
             if (!event) {
@@ -169,19 +168,19 @@ private:
 
     void cancel() {
         context_.client.stop();
-        TimePoint const until = clock_now() + flush_patience;
-        while (clock_now() < until) {
+        TimePoint const until = steady_now() + flush_patience;
+        while (steady_now() < until) {
             std::vector<int> fds;
             for (Slot& slot : slots_)
                 if (slot.is_active() && slot.fetch->has_bytes_on_their_way()) fds.push_back(slot.fetch->verify_fd());
             if (fds.empty()) break;
             wait_for(fds, until);
             for (Slot& slot : slots_)
-                if (slot.is_active()) slot.fetch->on_verify(clock_now());
+                if (slot.is_active()) slot.fetch->on_verify(steady_now());
         }
         for (std::size_t i = 0; i < slots_.size(); ++i) {
-            if (!slots_[i].fetch) slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], clock_now());
-            if (!slots_[i].fetch->is_over()) slots_[i].fetch->cancel(clock_now());
+            if (!slots_[i].fetch) slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], steady_now());
+            if (!slots_[i].fetch->is_over()) slots_[i].fetch->cancel(steady_now());
         }
     }
 

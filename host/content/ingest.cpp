@@ -19,14 +19,15 @@ namespace triton::content {
 namespace {
 
 /// How often a lock that is held elsewhere is tried. flock(2) cannot wait for a lock and a descriptor at once.
-constexpr milliseconds lock_interval{50};
+constexpr milliseconds between_attempts{50};
 
 /// Waits a little. Errors: `timeout` at the deadline; `refused` when it was cancelled.
 Result<> pause_for_lock(std::string_view key, TimePoint deadline, int cancel) {
     if (std::chrono::steady_clock::now() >= deadline)
         return fail(ErrorKind::timeout, json::shown(key) + " is being imported by another process");
     pollfd waited{.fd = cancel, .events = POLLIN, .revents = 0};
-    if (::poll(&waited, 1, static_cast<int>(lock_interval.count())) > 0) return fail(ErrorKind::refused, "cancelled");
+    if (::poll(&waited, 1, static_cast<int>(between_attempts.count())) > 0)
+        return fail(ErrorKind::refused, "cancelled");
     return {};
 }
 

@@ -7,18 +7,18 @@
 
 #include <poll.h>
 
+#include "lib/base/clock.h"
+
 namespace triton::content {
 
 namespace {
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
 
 /// Errors: `refused`, `timeout`.
 Result<> wait_readable(int fd, int cancel, TimePoint deadline) {
     for (;;) {
         std::array<pollfd, 2> watched{pollfd{.fd = fd, .events = POLLIN, .revents = 0},
                                       pollfd{.fd = cancel, .events = POLLIN, .revents = 0}};
-        auto const left = std::chrono::ceil<milliseconds>(deadline - now());
+        auto const left = std::chrono::ceil<milliseconds>(deadline - steady_now());
         int const ready = ::poll(watched.data(), watched.size(),
                                  static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
         if (ready < 0 && errno != EINTR) return fail(errno, "wait for a role");
@@ -30,7 +30,7 @@ Result<> wait_readable(int fd, int cancel, TimePoint deadline) {
 
 }  // namespace
 
-TimePoint end_deadline() { return now() + std::chrono::seconds(10); }
+TimePoint end_deadline() { return steady_now() + std::chrono::seconds(10); }
 
 Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
                                   std::size_t expected_descriptors) {

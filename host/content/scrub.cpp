@@ -82,8 +82,8 @@ bool is_about_the_blob(Error const& error) {
 
 /// Returns why a file is bad; none when it is good. Errors: `refused`: "cancelled"; those of the system, as long as
 /// they do not mean that this file is bad.
-Result<std::optional<std::string>> fault_of(StoreState const& state, std::string const& hex,
-                                            std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
+Result<std::optional<std::string>> fault_of_blob(StoreState const& state, std::string const& hex,
+                                                 std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
     UniqueFd const file{::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) {
         int const err = errno;
@@ -134,7 +134,7 @@ Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int canc
     for (auto const& [hex, size] : all) {
         auto const digest = TRY(Digest::of_hex(hex));
         Scrubbed scrubbed{.digest = digest};
-        scrubbed.fault = TRY(fault_of(*state_, hex, size, scrubbed.bytes, cancel));
+        scrubbed.fault = TRY(fault_of_blob(*state_, hex, size, scrubbed.bytes, cancel));
         FileLock const lock = TRY(exclusive(*state_));
         if (TRY(has_row(state_->database, scrubbed.digest)) != size.has_value()) continue;  // collected meanwhile, or come
         if (scrubbed.fault) {

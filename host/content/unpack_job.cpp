@@ -9,12 +9,11 @@
 
 #include "host/content/role_wait.h"
 #include "host/role/sandbox.h"
+#include "lib/base/clock.h"
 
 namespace triton::content {
 
 namespace {
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
 
 /// Makes the tree's root belong to an id of its range: otherwise the unpacker could not even list it.
 Result<> own_target(int directory, role::IdRange const& ids) {
@@ -27,7 +26,7 @@ Result<> own_target(int directory, role::IdRange const& ids) {
     return {};
 }
 
-std::optional<std::string> fault_of(role::Unpacked const& unpacked, UnpackRequest const& request) {
+std::optional<std::string> fault_of_tree(role::Unpacked const& unpacked, UnpackRequest const& request) {
     if (request.diff_id && unpacked.diff_id != *request.diff_id) return "the diffID is not what was asked for";
     if (unpacked.entries > request.limits.entries || unpacked.bytes > request.limits.bytes)
         return "more was unpacked than was asked for";
@@ -48,8 +47,8 @@ Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& 
                            .limits = request.limits,
                            .applies_whiteouts = request.applies_whiteouts};
     std::array const fds{archive, target.get()};
-    TRY(role::send(process.channel(), job, now() + role_patience, fds));
-    TimePoint const deadline = now() + std::chrono::seconds(request.limits.seconds) + role_patience;
+    TRY(role::send(process.channel(), job, steady_now() + role_patience, fds));
+    TimePoint const deadline = steady_now() + std::chrono::seconds(request.limits.seconds) + role_patience;
     for (;;) {
         role::Packet const packet = TRY(receive_from(process, deadline, settings.cancel));
         auto const message = role::decode<role::Unpacking, role::Unpacked, role::Failed>(packet.text);
@@ -62,7 +61,7 @@ Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& 
             continue;
         }
         if (auto const* const unpacked = std::get_if<role::Unpacked>(&*message))
-            if (auto const fault = fault_of(*unpacked, request)) return distrust(process, *fault);
+            if (auto const fault = fault_of_tree(*unpacked, request)) return distrust(process, *fault);
         TRY(process.finish(end_deadline()));
         if (auto const* const failed = std::get_if<role::Failed>(&*message))
             return std::unexpected(role::error_of(*failed));

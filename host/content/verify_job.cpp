@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "host/content/role_wait.h"
+#include "lib/base/clock.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 
@@ -21,8 +22,7 @@ namespace {
 
 using role::RoleProcess;
 
-TimePoint now() { return std::chrono::steady_clock::now(); }
-TimePoint soon() { return now() + role_patience; }
+TimePoint soon() { return steady_now() + role_patience; }
 
 /// How long it may take to read that many bytes from a slow disk.
 milliseconds time_for(std::uint64_t bytes) { return role_patience + std::chrono::seconds(bytes >> 20); }
@@ -135,7 +135,7 @@ Result<role::Verified> check_file(JobSettings const& settings, role::Expected co
     TRY(role::send(process.channel(), role::Check{expected}, soon(), fds));
     struct stat status{};
     if (::fstat(source, &status) != 0) return fail(errno, "look at a file");
-    TimePoint const deadline = now() + time_for(static_cast<std::uint64_t>(status.st_size));
+    TimePoint const deadline = steady_now() + time_for(static_cast<std::uint64_t>(status.st_size));
     role::Packet const packet = TRY(receive_from(process, deadline, settings.cancel));
     auto const answer = TRY((decode_answer<role::Verified>(process, packet.text)));
     auto const& verified = std::get<role::Verified>(answer);
@@ -201,7 +201,7 @@ Result<CheckedDocument> check_document(JobSettings const& settings, role::ReadDo
     std::array const fds{source.get(), file};
     TRY(role::send(process.channel(), request, soon(), std::span(fds).first(file >= 0 ? 2 : 1)));
     source = UniqueFd();
-    return receive_document(process, request, now() + patience, settings.cancel);
+    return receive_document(process, request, steady_now() + patience, settings.cancel);
 }
 
 // Signatures.
@@ -225,7 +225,7 @@ Result<role::Signed> check_signature(JobSettings const& settings, SignatureReque
     TRY(role::send(process.channel(), role::CheckSignature{request.kind, request.name, request.digest}, soon(), fds));
     struct stat status{};
     if (::fstat(request.signed_file, &status) != 0) return fail(errno, "look at the signed file");
-    TimePoint const deadline = now() + time_for(static_cast<std::uint64_t>(status.st_size));
+    TimePoint const deadline = steady_now() + time_for(static_cast<std::uint64_t>(status.st_size));
     role::Packet const packet = TRY(receive_from(process, deadline, settings.cancel));
     auto const answer = TRY((decode_answer<role::Signed>(process, packet.text)));
     TRY(process.finish(end_deadline()));

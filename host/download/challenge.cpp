@@ -3,14 +3,11 @@
 #include <algorithm>
 #include <utility>
 
+#include "lib/base/http_field.h"
+
 namespace triton::download {
 
 namespace {
-
-constexpr bool is_token_character(char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view("!#$%&'*+-.^_`|~").find(c) != std::string_view::npos;
-}
 
 void skip_blanks(std::string_view& text) {
     while (!text.empty() && (text[0] == ' ' || text[0] == '\t'))
@@ -42,11 +39,6 @@ std::optional<std::string> take_value(std::string_view& text) {
     return std::nullopt;
 }
 
-bool same_letters(std::string_view a, std::string_view b) {
-    constexpr auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-    return std::ranges::equal(a, b, {}, lower, lower);
-}
-
 struct Parameter {
     std::string_view name;
     std::string value;
@@ -67,9 +59,9 @@ std::optional<Parameter> take_parameter(std::string_view& text) {
 }
 
 void set_parameter(Challenge& challenge, Parameter const& parameter) {
-    if (same_letters(parameter.name, "realm")) challenge.realm = parameter.value;
-    if (same_letters(parameter.name, "service")) challenge.service = parameter.value;
-    if (same_letters(parameter.name, "scope")) challenge.scope = parameter.value;
+    if (are_same_letters(parameter.name, "realm")) challenge.realm = parameter.value;
+    if (are_same_letters(parameter.name, "service")) challenge.service = parameter.value;
+    if (are_same_letters(parameter.name, "scope")) challenge.scope = parameter.value;
 }
 
 void skip_separators(std::string_view& text) {
@@ -87,8 +79,8 @@ std::vector<Challenge> parse_challenges(std::string_view header) {
         Challenge challenge;
         for (skip_separators(header); auto parameter = take_parameter(header); skip_separators(header))
             set_parameter(challenge, *parameter);
-        bool const is_bearer = same_letters(scheme, "bearer");
-        if (!is_bearer && !same_letters(scheme, "basic")) continue;
+        bool const is_bearer = are_same_letters(scheme, "bearer");
+        if (!is_bearer && !are_same_letters(scheme, "basic")) continue;
         challenge.scheme = is_bearer ? Challenge::Scheme::bearer : Challenge::Scheme::basic;
         challenges.push_back(std::move(challenge));
     }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lib/base/http_field.h"
+
 namespace triton::download {
 
 namespace {
@@ -21,17 +23,12 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
     return value;
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view field_value(std::string_view text) {
     while (!text.empty() && (text.front() == ' ' || text.front() == '\t'))
         text.remove_prefix(1);
     while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r' || text.back() == '\n'))
         text.remove_suffix(1);
     return text;
-}
-
-bool same_letters(std::string_view a, std::string_view b) {
-    constexpr auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-    return std::ranges::equal(a, b, {}, lower, lower);
 }
 
 /// A tag that we can send back: strong, printable, and short enough for a message to the library.
@@ -51,7 +48,7 @@ constexpr HeaderRow header_rows[] = {
     {"Content-Range", [](Head& head, std::string_view value) { head.range = parse_content_range(value); }},
     {"ETag", [](Head& head, std::string_view value) { head.entity_tag = is_entity_tag(value) ? value : ""; }},
     {"Content-Type",
-     [](Head& head, std::string_view value) { head.media_type = trimmed(value.substr(0, value.find(';'))); }},
+     [](Head& head, std::string_view value) { head.media_type = field_value(value.substr(0, value.find(';'))); }},
     {"Location", [](Head& head, std::string_view value) { head.location = value; }},
     {"Docker-Content-Digest", [](Head& head, std::string_view value) { head.digest = value; }},
     {"WWW-Authenticate",
@@ -82,7 +79,7 @@ void take_header(Head& head, std::string_view line) {
     std::size_t const colon = line.find(':');
     if (colon == std::string_view::npos) return;
     for (HeaderRow const& row : header_rows)
-        if (same_letters(row.name, line.substr(0, colon))) row.take(head, trimmed(line.substr(colon + 1)));
+        if (are_same_letters(row.name, line.substr(0, colon))) row.take(head, field_value(line.substr(colon + 1)));
 }
 
 Result<std::unique_ptr<Exchange>> Exchange::start(CURLM* multi, Ask ask, Listener& listener) {
@@ -155,7 +152,7 @@ bool Exchange::take_line(std::string_view line) {
         has_too_many_headers_ = true;
         return false;
     }
-    line = trimmed(line);
+    line = field_value(line);
     if (line.starts_with("HTTP/")) {
         head_ = {};
         return true;

@@ -248,7 +248,7 @@ Wanted wanted_layers(Plan const& plan, std::size_t present, std::optional<Damage
     return wanted;
 }
 
-std::uint64_t size_of(Plan const& plan, std::size_t from) {
+std::uint64_t size_of_layers(Plan const& plan, std::size_t from) {
     std::uint64_t bytes = 0;
     for (std::size_t i = from; i < plan.descriptors.size(); ++i)
         bytes += plan.descriptors[i].size;
@@ -259,7 +259,7 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
                           std::optional<Damage> const& damage) {
     StopSignal const stop = TRY(StopSignal::make(shop.settings.cancel));
     Wanted const wanted = wanted_layers(plan, present, damage);
-    Meter meter(*shop.observer, plan.shown, wanted.bytes, size_of(plan, present));
+    Meter meter(*shop.observer, plan.shown, wanted.bytes, size_of_layers(plan, present));
     Unpacking unpacking(shop, plan, intent, present, stop, meter);
     TRY(unpacking.start());
     auto const arrived = [&](std::size_t index, content::Blob const& blob) -> Result<> {
@@ -310,7 +310,7 @@ Result<> enter(Workshop& shop, Plan const& plan) {
 void complete(Plan& plan) {
     plan.image.tree = LayerTrees::tree_of(plan.layers.back().chain).text();
     plan.image.installed_at = ::time(nullptr);
-    plan.image.size = size_of(plan, 0);
+    plan.image.size = size_of_layers(plan, 0);
 }
 
 /// Ends an import, whether or not it has worked: removes what is not needed, and returns the first error.

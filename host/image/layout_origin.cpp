@@ -12,7 +12,7 @@ namespace triton::image {
 namespace {
 
 /// Says what an error is about: the programs that look at a blob do not know where it comes from.
-std::unexpected<Error> about(std::string_view what, Error error) {
+std::unexpected<Error> about_layout(std::string_view what, Error error) {
     error.reason = std::string(what) + ": " + error.text();
     error.attempted.clear();
     return std::unexpected(std::move(error));
@@ -41,7 +41,7 @@ public:
             .most_layers = most_layers};
         auto document = store_document(*shop_, lease_, std::move(file.fd), request,
                                        {.media_type = descriptor.media_type, .source = shown()});
-        if (!document) return about(shown_blob(descriptor), std::move(document).error());
+        if (!document) return about_layout(shown_blob(descriptor), std::move(document).error());
         return OciDocument{document->digest, document->size, std::move(document->media_type),
                            std::move(document->json)};
     }
@@ -55,7 +55,7 @@ public:
             role::Expected const expected{.maximum = layers[i].size, .size = layers[i].size, .digest = digest};
             auto const blob = store_file(*shop_, lease_, file.fd.get(), expected,
                                          {.media_type = layers[i].media_type, .source = shown()});
-            if (!blob) return about(shown_blob(layers[i]), blob.error());
+            if (!blob) return about_layout(shown_blob(layers[i]), blob.error());
             watcher.progress(done += blob->size, "");
             TRY(watcher.arrived(i, *blob));
         }
@@ -76,7 +76,7 @@ private:
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
         std::string const what = "index.json of " + shown();
         auto document = content::check_document(shop_->jobs(), request, std::move(file.fd));
-        if (!document) return about(what, std::move(document).error());
+        if (!document) return about_layout(what, std::move(document).error());
         auto read = TRY(read_index_or_manifest(document->json, document->media_type, what));
         if (auto* const index = std::get_if<OciIndex>(&read)) return std::move(*index);
         return fail(ErrorKind::corrupt, what + " is a manifest, not an index");

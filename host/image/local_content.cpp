@@ -10,11 +10,11 @@ namespace triton::image {
 
 namespace {
 
-constexpr auto lock_patience = std::chrono::hours(1);
+constexpr auto source_patience = std::chrono::hours(1);
 
 /// Returns an empty ingest: copying from this host is never resumed.
 Result<content::Ingest> empty_ingest(Workshop& shop, std::string_view key) {
-    TimePoint const deadline = std::chrono::steady_clock::now() + lock_patience;
+    TimePoint const deadline = std::chrono::steady_clock::now() + source_patience;
     auto ingest = TRY(shop.store.begin_ingest(key, deadline, shop.settings.cancel));
     TRY(ingest.restart());
     return ingest;

@@ -30,7 +30,7 @@ constexpr std::int64_t version_of_manifests = 2;
 constexpr std::size_t longest_name = 512;
 constexpr std::size_t longest_version = 128;
 constexpr std::size_t longest_text = 4096;
-constexpr std::int64_t largest_file = std::int64_t{1} << 42;
+constexpr std::int64_t largest_image_file = std::int64_t{1} << 42;
 constexpr std::size_t most_files = 8;
 constexpr std::size_t most_in_acl = 1000;
 
@@ -146,7 +146,7 @@ std::span<json::Field<ImageFile, Reading> const> table(json::TableOf<ImageFile, 
     static constexpr std::array<json::Field<ImageFile, Reading>, 8> rows{{
         {.name = "size",
          .need = Need::required,
-         .value = as<&ImageFile::size, json::Integer<std::uint64_t, 0, largest_file>>,
+         .value = as<&ImageFile::size, json::Integer<std::uint64_t, 0, largest_image_file>>,
          .description = "Its bytes, as they are downloaded."},
         {.name = "sha256",
          .value = as<&ImageFile::sha256, Hex<64>>,
@@ -169,11 +169,11 @@ std::span<json::Field<ImageFile, Reading> const> table(json::TableOf<ImageFile, 
     return rows;
 }
 
-void parse_platform(json::Node const& node, json::Where const& at, Requirements& requirements, Reading& reading) {
+void parse_old_platform(json::Node const& node, json::Where const& at, Requirements& requirements, Reading& reading) {
     auto const* const versions = json::expect<json::Object>("an object", node, at, reading);
     if (versions && !versions->empty()) requirements.has_platform = true;
 }
-constexpr json::Value<Requirements, Reading> platform_range{&any_object, parse_platform};
+constexpr json::Value<Requirements, Reading> platform_range{&any_object, parse_old_platform};
 
 std::span<json::Field<Requirements, Reading> const> table(json::TableOf<Requirements, Reading>) {
     static constexpr json::Shape ram{.types = "integer", .lowest = 0};

@@ -18,7 +18,7 @@ namespace {
 using json::as;
 using json::Need;
 
-constexpr json::Limits limits{.document_bytes = largest_document, .depth = 32, .values = 1 << 17, .problems = 10};
+constexpr json::Limits oci_limits{.document_bytes = largest_document, .depth = 32, .values = 1 << 17, .problems = 10};
 
 struct MediaType {
     std::string_view name;
@@ -44,19 +44,19 @@ OciKind kind_of(std::string_view media_type) {
     return row == media_types.end() ? OciKind::other : row->kind;
 }
 
-struct Reading : json::Reading {
-    Reading() : json::Reading(limits.problems) {}
+struct OciReading : json::Reading {
+    OciReading() : json::Reading(oci_limits.problems) {}
 };
 
-std::optional<std::string> read_digest(json::Node const& node, json::Where const& at, json::Reading& reading) {
+std::optional<std::string> read_oci_digest(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
     if (!text) return std::nullopt;
     if (is_sha256_digest(*text)) return *text;
     reading.problems.add(at, json::quoted(*text, 100) + " is not sha256: and 64 lower-case hexadecimal digits");
     return std::nullopt;
 }
-constexpr json::Shape digest_text{.types = "string"};
-using DigestText = json::Kind<read_digest, digest_text>;
+constexpr json::Shape oci_digest_text{.types = "string"};
+using OciDigestText = json::Kind<read_oci_digest, oci_digest_text>;
 
 std::optional<std::string> read_short_text(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
@@ -68,8 +68,8 @@ std::optional<std::string> read_short_text(json::Node const& node, json::Where c
 constexpr json::Shape short_text{.types = "string", .longest = 256};
 using ShortText = json::Kind<read_short_text, short_text>;
 
-std::span<json::Field<Platform, Reading> const> table(json::TableOf<Platform, Reading>) {
-    static constexpr std::array<json::Field<Platform, Reading>, 3> rows{{
+std::span<json::Field<Platform, OciReading> const> table(json::TableOf<Platform, OciReading>) {
+    static constexpr std::array<json::Field<Platform, OciReading>, 3> rows{{
         {.name = "os", .need = Need::required, .value = as<&Platform::os, ShortText>},
         {.name = "architecture", .need = Need::required, .value = as<&Platform::architecture, ShortText>},
         {.name = "variant", .value = as<&Platform::variant, ShortText>},
@@ -79,7 +79,7 @@ std::span<json::Field<Platform, Reading> const> table(json::TableOf<Platform, Re
 constexpr json::Shape platform_shape = json::object_shape("Platform");
 
 /// Reads the tag that a layout gives; nothing else matters.
-void parse_annotations(json::Node const& node, json::Where const& at, Descriptor& descriptor, Reading& reading) {
+void parse_annotations(json::Node const& node, json::Where const& at, Descriptor& descriptor, OciReading& reading) {
     auto const* const all = json::expect<json::Object>("an object", node, at, reading);
     if (!all) return;
     auto const name = std::ranges::find(*all, "org.opencontainers.image.ref.name", &json::Member::key);
@@ -88,11 +88,11 @@ void parse_annotations(json::Node const& node, json::Where const& at, Descriptor
         descriptor.reference_name = *std::move(text);
 }
 
-std::span<json::Field<Descriptor, Reading> const> table(json::TableOf<Descriptor, Reading>) {
+std::span<json::Field<Descriptor, OciReading> const> table(json::TableOf<Descriptor, OciReading>) {
     static constexpr json::Shape map{.types = "object"};
-    static constexpr std::array<json::Field<Descriptor, Reading>, 5> rows{{
+    static constexpr std::array<json::Field<Descriptor, OciReading>, 5> rows{{
         {.name = "mediaType", .value = as<&Descriptor::media_type, ShortText>},
-        {.name = "digest", .need = Need::required, .value = as<&Descriptor::digest, DigestText>},
+        {.name = "digest", .need = Need::required, .value = as<&Descriptor::digest, OciDigestText>},
         {.name = "size",
          .need = Need::required,
          .value = as<&Descriptor::size, json::Integer<std::uint64_t, 0, std::int64_t{largest_layer}>>},
@@ -109,7 +109,7 @@ template <std::size_t most>
 struct Descriptors {
     static constexpr json::Shape shape{.types = "array"};
     static std::optional<std::vector<Descriptor>> read(json::Node const& node, json::Where const& at,
-                                                       Reading& reading) {
+                                                       OciReading& reading) {
         auto const* const array = json::expect<json::Array>("an array", node, at, reading);
         if (!array) return std::nullopt;
         if (array->size() > most) {
@@ -134,11 +134,11 @@ struct Document {
     bool has_fs_layers = false;
 };
 
-std::span<json::Field<Document, Reading> const> table(json::TableOf<Document, Reading>) {
-    static constexpr json::Value<Document, Reading> fs_layers{
+std::span<json::Field<Document, OciReading> const> table(json::TableOf<Document, OciReading>) {
+    static constexpr json::Value<Document, OciReading> fs_layers{
         &json::any_text,
-        [](json::Node const&, json::Where const&, Document& document, Reading&) { document.has_fs_layers = true; }};
-    static constexpr std::array<json::Field<Document, Reading>, 6> rows{{
+        [](json::Node const&, json::Where const&, Document& document, OciReading&) { document.has_fs_layers = true; }};
+    static constexpr std::array<json::Field<Document, OciReading>, 6> rows{{
         {.name = "schemaVersion",
          .need = Need::required,
          .value = as<&Document::schema_version, json::Integer<std::int64_t, 1, 2>>},
@@ -159,17 +159,17 @@ struct RootFs {
 struct DiffIds {
     static constexpr json::Shape shape{.types = "array"};
     static std::optional<std::vector<std::string>> read(json::Node const& node, json::Where const& at,
-                                                        Reading& reading) {
+                                                        OciReading& reading) {
         auto const* const array = json::expect<json::Array>("an array", node, at, reading);
         if (!array) return std::nullopt;
-        if (array->size() <= most_layers) return json::List<DigestText>::read(node, at, reading);
+        if (array->size() <= most_layers) return json::List<OciDigestText>::read(node, at, reading);
         reading.problems.add(at, "has more than " + std::to_string(most_layers) + " entries");
         return std::nullopt;
     }
 };
 
-std::span<json::Field<RootFs, Reading> const> table(json::TableOf<RootFs, Reading>) {
-    static constexpr std::array<json::Field<RootFs, Reading>, 2> rows{{
+std::span<json::Field<RootFs, OciReading> const> table(json::TableOf<RootFs, OciReading>) {
+    static constexpr std::array<json::Field<RootFs, OciReading>, 2> rows{{
         {.name = "type", .need = Need::required, .value = as<&RootFs::type, ShortText>},
         {.name = "diff_ids", .need = Need::required, .value = as<&RootFs::diff_ids, DiffIds>},
     }};
@@ -185,19 +185,19 @@ struct ConfigDocument {
 };
 
 template <std::string Platform::* member>
-constexpr json::Value<ConfigDocument, Reading> of_platform{
-    &short_text, [](json::Node const& node, json::Where const& at, ConfigDocument& document, Reading& reading) {
+constexpr json::Value<ConfigDocument, OciReading> of_platform{
+    &short_text, [](json::Node const& node, json::Where const& at, ConfigDocument& document, OciReading& reading) {
         if (auto text = ShortText::read(node, at, reading)) document.platform.*member = *std::move(text);
     }};
 
-std::span<json::Field<ConfigDocument, Reading> const> table(json::TableOf<ConfigDocument, Reading>) {
+std::span<json::Field<ConfigDocument, OciReading> const> table(json::TableOf<ConfigDocument, OciReading>) {
     static constexpr json::Shape object{.types = "object"};
-    static constexpr json::Value<ConfigDocument, Reading> execution{
-        &object, [](json::Node const& node, json::Where const& at, ConfigDocument& document, Reading& reading) {
+    static constexpr json::Value<ConfigDocument, OciReading> execution{
+        &object, [](json::Node const& node, json::Where const& at, ConfigDocument& document, OciReading& reading) {
             if (auto const* const members = json::expect<json::Object>("an object", node, at, reading))
                 document.execution = *members;
         }};
-    static constexpr std::array<json::Field<ConfigDocument, Reading>, 6> rows{{
+    static constexpr std::array<json::Field<ConfigDocument, OciReading>, 6> rows{{
         {.name = "os", .need = Need::required, .value = of_platform<&Platform::os>},
         {.name = "architecture", .need = Need::required, .value = of_platform<&Platform::architecture>},
         {.name = "variant", .value = of_platform<&Platform::variant>},
@@ -210,7 +210,7 @@ std::span<json::Field<ConfigDocument, Reading> const> table(json::TableOf<Config
     return rows;
 }
 
-std::unexpected<Error> corrupt(std::string_view what, std::string_view is_not, Reading& reading) {
+std::unexpected<Error> corrupt(std::string_view what, std::string_view is_not, OciReading& reading) {
     std::vector<std::string> details;
     for (json::Problem const& problem : std::move(reading.problems).take())
         details.push_back(problem.text());
@@ -264,9 +264,9 @@ std::string listed(std::vector<std::string> const& words) { return words.empty()
 
 Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_view text, std::string_view media_type,
                                                                    std::string_view what) {
-    Reading reading;
+    OciReading reading;
     std::optional<Document> document;
-    if (auto const node = json::read_json(text, limits, reading.problems))
+    if (auto const node = json::read_json(text, oci_limits, reading.problems))
         document = json::read_object<Document>(*node, json::Where{}, reading);
     if (!reading.problems.empty() || !document) return corrupt(what, "a manifest or an index", reading);
     switch (TRY(kind_of_document(*document, media_type, what))) {
@@ -280,9 +280,9 @@ Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_v
 }
 
 Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std::string_view what) {
-    Reading reading;
+    OciReading reading;
     std::optional<ConfigDocument> document;
-    if (auto const node = json::read_json(text, limits, reading.problems))
+    if (auto const node = json::read_json(text, oci_limits, reading.problems))
         document = json::read_object<ConfigDocument>(*node, json::Where{}, reading);
     if (!reading.problems.empty() || !document) return corrupt(what, "the configuration of an image", reading);
     if (document->root_fs.type != "layers") return corrupt(what, "has a root file system that is not made of layers");

@@ -12,9 +12,9 @@ namespace triton::image {
 namespace {
 
 constexpr int deepest_index = 2;  // in practice there is at most an index of indexes
-constexpr std::size_t shown_digest = 12;
-constexpr std::size_t longest_name = 512;
-constexpr std::size_t longest_version = 128;
+constexpr std::size_t shown_digest_digits = 12;
+constexpr std::size_t name_limit = 512;
+constexpr std::size_t version_limit = 128;
 
 /// The manifest that an index leads to, or the document itself.
 struct Chosen {
@@ -95,11 +95,11 @@ Result<Plan> plan_oci(OciOrigin& origin, OciDocument const& root, OciName const&
     }
     Uuid const uuid = uuid_of_name(image_space(), config.digest.text());
     std::string version = !options.version.empty() ? options.version : name.version;
-    if (version.empty()) version = chosen.document.digest.hex().substr(0, shown_digest);
+    if (version.empty()) version = chosen.document.digest.hex().substr(0, shown_digest_digits);
     Manifest manifest =
         TRY(make_manifest({.uuid = uuid,
-                           .name = (options.name.empty() ? name.name : options.name).substr(0, longest_name),
-                           .version = version.substr(0, longest_version),
+                           .name = (options.name.empty() ? name.name : options.name).substr(0, name_limit),
+                           .version = version.substr(0, version_limit),
                            .type = ImageType::docker,
                            .published_at = facts.created,
                            .further = further_of(chosen.document, config, facts)}));

@@ -12,7 +12,7 @@ namespace triton::image {
 
 namespace {
 
-constexpr auto lock_patience = std::chrono::hours(1);
+constexpr auto removal_patience = std::chrono::hours(1);
 
 /// Why an image must stay, if it must.
 Result<std::optional<Error>> reason_to_stay(Workshop& shop, Image const& image) {
@@ -28,14 +28,14 @@ Result<std::optional<Error>> reason_to_stay(Workshop& shop, Image const& image) 
     return std::optional<Error>();
 }
 
-std::vector<std::string> chains_of(std::vector<Layer> const& layers) {
+std::vector<std::string> chains_to_remove(std::vector<Layer> const& layers) {
     std::vector<std::string> chains;
     for (Layer const& layer : layers)
         chains.push_back(layer.chain);
     return chains;
 }
 
-std::string_view name_of(content::Victim::Kind kind) {
+std::string_view tree_name_of(content::Victim::Kind kind) {
     switch (kind) {
         case content::Victim::Kind::blob: return "blob ";
         case content::Victim::Kind::ingest: return "unfinished download ";
@@ -55,12 +55,12 @@ Result<std::vector<std::string>> stray_trees(Workshop& shop) {
 }
 
 Result<content::KeyLock> lock_image(Workshop& shop, Uuid const& uuid) {
-    return shop.lock({image_key(uuid)}, lock_patience);
+    return shop.lock({image_key(uuid)}, removal_patience);
 }
 
 /// Removes an image that is locked and may go, and commits the transaction in which that was found.
 Result<> remove_locked(Workshop& shop, Uuid const& uuid, content::Transaction transaction) {
-    auto const chains = chains_of(TRY(shop.catalog.layers(uuid)));
+    auto const chains = chains_to_remove(TRY(shop.catalog.layers(uuid)));
     auto intent = TRY(OpenIntent::begin(shop, "deletion of " + uuid.text(), uuid, chains));
     TRY(shop.catalog.remove(uuid));
     TRY(shop.store.remove_references({"image", uuid.text()}));
@@ -126,7 +126,7 @@ Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run) {
     }
     TRY(shop.check_cancelled());
     for (content::Victim const& victim : TRY(shop.store.gc({.dry_run = is_dry_run})))
-        victims.push_back({std::string(name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
+        victims.push_back({std::string(tree_name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
     return victims;
 }
 

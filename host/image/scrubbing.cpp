@@ -12,10 +12,10 @@ namespace triton::image {
 
 namespace {
 
-std::string title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
+std::string full_title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
 
 /// The image that owns blobs, if the owner is an image.
-std::optional<Image> image_of(Workshop& shop, content::Owner const& owner) {
+std::optional<Image> owner_of(Workshop& shop, content::Owner const& owner) {
     if (owner.kind != "image") return std::nullopt;
     auto const uuid = Uuid::parse(owner.id);
     if (!uuid) return std::nullopt;
@@ -64,8 +64,8 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
 ScrubFinding repair(Workshop& shop, content::Scrubbed const& bad) {
     ScrubFinding finding{.digest = bad.digest.text(), .images = {}, .is_quarantined = true, .reason = *bad.fault};
     for (content::Owner const& owner : bad.owners) {
-        auto const image = image_of(shop, owner);
-        finding.images.push_back(image ? title(*image) : owner.kind + " " + owner.id);
+        auto const image = owner_of(shop, owner);
+        finding.images.push_back(image ? full_title(*image) : owner.kind + " " + owner.id);
         if (!image || finding.was_fetched_again || !shop.check_cancelled()) continue;
         auto const fetched = fetch_again(shop, *image, bad);
         finding.was_fetched_again = fetched.has_value();
@@ -82,7 +82,7 @@ Result<std::vector<ScrubFinding>> lost_trees(Workshop& shop) {
         if (!damage || damage->has_tree) continue;
         auto const layers = TRY(shop.catalog.layers(image.uuid()));
         lost.push_back({.digest = layers.empty() ? image.tree : layers.back().chain,
-                        .images = {title(image)},
+                        .images = {full_title(image)},
                         .reason = "its tree, " + image.tree + ", is missing"});
     }
     return lost;
@@ -120,15 +120,15 @@ Result<std::vector<std::string>> reasons_for(Workshop& shop, std::string_view di
         if (!why.blob->quarantined.empty()) reasons.push_back("it is in quarantine: " + why.blob->quarantined);
     }
     for (content::Owner const& owner : why.owners) {
-        auto const image = image_of(shop, owner);
-        reasons.push_back(image ? "image " + title(*image) + " refers to it"
+        auto const image = owner_of(shop, owner);
+        reasons.push_back(image ? "image " + full_title(*image) + " refers to it"
                                 : owner.kind + " " + owner.id + " refers to it");
     }
     for (Uuid const& uuid : TRY(shop.catalog.images_with(digest))) {
         bool const is_told = std::ranges::any_of(why.owners, [&uuid](content::Owner const& owner) {
             return owner.kind == "image" && owner.id == uuid.text();
         });
-        if (!is_told) reasons.push_back("image " + title(TRY(shop.catalog.get(uuid))) + " is made of it");
+        if (!is_told) reasons.push_back("image " + full_title(TRY(shop.catalog.get(uuid))) + " is made of it");
     }
     for (std::string const& lease : why.leases)
         reasons.push_back("a lease protects it: " + lease);

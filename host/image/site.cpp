@@ -26,8 +26,8 @@ using json::as;
 
 constexpr std::size_t largest_configuration = 1 << 20;
 
-struct Reading : json::Reading {
-    Reading() : json::Reading(20) {}
+struct SiteReading : json::Reading {
+    SiteReading() : json::Reading(20) {}
 };
 
 struct StorageKeys {
@@ -44,8 +44,8 @@ std::optional<std::string> read_backend(json::Node const& node, json::Where cons
 constexpr json::Shape backend_text{.types = "string", .choices = backends};
 using BackendText = json::Kind<read_backend, backend_text>;
 
-std::span<json::Field<StorageKeys, Reading> const> table(json::TableOf<StorageKeys, Reading>) {
-    static constexpr std::array<json::Field<StorageKeys, Reading>, 3> rows{{
+std::span<json::Field<StorageKeys, SiteReading> const> table(json::TableOf<StorageKeys, SiteReading>) {
+    static constexpr std::array<json::Field<StorageKeys, SiteReading>, 3> rows{{
         {.name = "backend", .value = as<&StorageKeys::backend, BackendText>, .description = "How trees are kept."},
         {.name = "path", .value = as<&StorageKeys::path, json::Path>, .description = "The directory of the pool."},
         {.name = "dataset", .value = as<&StorageKeys::dataset, json::Text>, .description = "Of ZFS."},
@@ -57,8 +57,8 @@ constexpr json::Shape storage_shape = json::object_shape("Storage");
 struct HostKeys {
     StorageKeys storage;
 };
-std::span<json::Field<HostKeys, Reading> const> table(json::TableOf<HostKeys, Reading>) {
-    static constexpr std::array<json::Field<HostKeys, Reading>, 1> rows{{
+std::span<json::Field<HostKeys, SiteReading> const> table(json::TableOf<HostKeys, SiteReading>) {
+    static constexpr std::array<json::Field<HostKeys, SiteReading>, 1> rows{{
         {.name = "storage",
          .value = as<&HostKeys::storage, json::Record<StorageKeys, storage_shape>>,
          .description = "Where trees of files are kept."},
@@ -70,7 +70,7 @@ Result<HostKeys> read_host_keys(std::string const& path) {
     auto const text = read_file(path, largest_configuration);
     if (!text && text.error().kind == ErrorKind::not_found) return HostKeys{};
     if (!text) return std::unexpected(text.error());
-    Reading reading;
+    SiteReading reading;
     std::optional<HostKeys> keys;
     if (auto const node = json::read_json(*text, json::Limits{}, reading.problems))
         keys = json::read_object<HostKeys>(*node, json::Where{}, reading);

@@ -37,7 +37,7 @@ constexpr std::size_t most_in_batch = 256;
 constexpr std::size_t largest_batch = 2 * largest_manifest;
 constexpr std::size_t most_in_page = 1000;
 constexpr std::size_t most_images = 100'000;  // of one source: its operator controls how many there are
-constexpr std::size_t largest_authorities = 4 << 20;
+constexpr std::size_t most_authority_bytes = 4 << 20;
 constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, .values = 20'000'000, .problems = 5};
 
 Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string const& path, role::DocumentKind kind,
@@ -413,7 +413,7 @@ Result<content::Access> access_of(Source const& source) {
         if (auto credential = TRY(credential_of(source.authfile, host, host)))
             access.credentials.push_back(*std::move(credential));
     }
-    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, largest_authorities));
+    if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, most_authority_bytes));
     return access;
 }
 

@@ -19,16 +19,16 @@ namespace {
 using json::as;
 using json::Need;
 
-constexpr std::array<std::string_view, 3> type_names{"imgapi", "directory", "registry"};
+constexpr std::array<std::string_view, 3> source_type_names{"imgapi", "directory", "registry"};
 constexpr std::array<std::string_view, 3> policy_names{"required", "if-present", "none"};
-static_assert(type_names.size() == static_cast<std::size_t>(SourceType::registry) + 1);
+static_assert(source_type_names.size() == static_cast<std::size_t>(SourceType::registry) + 1);
 static_assert(policy_names.size() == static_cast<std::size_t>(SignaturePolicy::none) + 1);
 
-constexpr json::Limits limits{.document_bytes = 1 << 20, .depth = 16, .values = 1 << 14, .problems = 20};
+constexpr json::Limits source_limits{.document_bytes = 1 << 20, .depth = 16, .values = 1 << 14, .problems = 20};
 constexpr std::size_t longest_url = 2048;
 
-struct Reading : json::Reading {
-    Reading() : json::Reading(limits.problems) {}
+struct SourceReading : json::Reading {
+    SourceReading() : json::Reading(source_limits.problems) {}
 };
 
 bool is_url_text(std::string_view text) {
@@ -71,13 +71,13 @@ using Url = json::Kind<read_url, url_text>;
 std::optional<SourceType> read_type(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = node.get<std::string>();
     if (text && *text == "docker") return SourceType::registry;
-    return json::Choice<SourceType, type_names>::read(node, at, reading);
+    return json::Choice<SourceType, source_type_names>::read(node, at, reading);
 }
-constexpr json::Shape type_text{.types = "string", .choices = type_names};
+constexpr json::Shape type_text{.types = "string", .choices = source_type_names};
 using Type = json::Kind<read_type, type_text>;
 
-std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Reading>) {
-    static constexpr std::array<json::Field<Source, Reading>, 10> rows{{
+std::span<json::Field<Source, SourceReading> const> table(json::TableOf<Source, SourceReading>) {
+    static constexpr std::array<json::Field<Source, SourceReading>, 10> rows{{
         {.name = "type", .value = as<&Source::type, Type>, .description = "The type of the server. Default: `imgapi`."},
         {.name = "url",
          .need = Need::required,
@@ -113,8 +113,8 @@ std::span<json::Field<Source, Reading> const> table(json::TableOf<Source, Readin
     return rows;
 }
 
-void check_keys(Source const& source, json::Present<Source, Reading> const& present, json::Where const& at,
-                Reading& reading) {
+void check_keys(Source const& source, json::Present<Source, SourceReading> const& present, json::Where const& at,
+                SourceReading& reading) {
     if (present.has("url") && !present.is_faulty("url")) {
         if (auto const good = check_source(source); !good) reading.problems.add(at, good.error().text());
     }
@@ -124,10 +124,10 @@ void check_keys(Source const& source, json::Present<Source, Reading> const& pres
 
 constexpr json::Shape source_shape = json::object_shape("Source");
 
-std::span<json::Field<Configuration, Reading> const> table(json::TableOf<Configuration, Reading>) {
-    static constexpr json::Value<Configuration, Reading> ignored{
-        &json::any_text, [](json::Node const&, json::Where const&, Configuration&, Reading&) {}};
-    static constexpr std::array<json::Field<Configuration, Reading>, 3> rows{{
+std::span<json::Field<Configuration, SourceReading> const> table(json::TableOf<Configuration, SourceReading>) {
+    static constexpr json::Value<Configuration, SourceReading> ignored{
+        &json::any_text, [](json::Node const&, json::Where const&, Configuration&, SourceReading&) {}};
+    static constexpr std::array<json::Field<Configuration, SourceReading>, 3> rows{{
         {.name = "sources",
          .value = as<&Configuration::sources, json::List<json::Record<Source, source_shape, check_keys>>>,
          .description = "Where images come from, in the order in which they are asked."},
@@ -152,13 +152,13 @@ void write_source(json::Writer& out, Source const& source) {
 
 }  // namespace
 
-std::string_view name_of(SourceType type) { return type_names[static_cast<std::size_t>(type)]; }
+std::string_view name_of(SourceType type) { return source_type_names[static_cast<std::size_t>(type)]; }
 std::string_view name_of(SignaturePolicy policy) { return policy_names[static_cast<std::size_t>(policy)]; }
 
 Result<ReadConfiguration> read_configuration(std::string_view text, std::string_view path) {
-    Reading reading;
+    SourceReading reading;
     std::optional<Configuration> configuration;
-    if (auto const node = json::read_json(text, limits, reading.problems))
+    if (auto const node = json::read_json(text, source_limits, reading.problems))
         configuration = json::read_object<Configuration>(*node, json::Where{}, reading);
     auto const texts = [](json::ProblemList list) {
         std::vector<std::string> all;
@@ -234,15 +234,15 @@ std::string canonical_url(std::string_view url) {
 Result<SourceType> parse_source_type(std::string_view name) {
     if (name == "docker") return SourceType::registry;
     if (name == "dsapi") return fail("sources of type dsapi have not existed since 2013; their successor is imgapi");
-    auto const at = std::ranges::find(type_names, name);
-    if (at != type_names.end()) return static_cast<SourceType>(at - type_names.begin());
+    auto const at = std::ranges::find(source_type_names, name);
+    if (at != source_type_names.end()) return static_cast<SourceType>(at - source_type_names.begin());
     return fail(json::quoted(name) + " is not one of the types imgapi, directory, registry");
 }
 
 std::string configuration_reference_page() {
     std::string page;
-    json::append_section(page, "imgadm.conf", json::described_keys<Configuration, Reading>());
-    json::append_section(page, "Source", json::described_keys<Source, Reading>());
+    json::append_section(page, "imgadm.conf", json::described_keys<Configuration, SourceReading>());
+    json::append_section(page, "Source", json::described_keys<Source, SourceReading>());
     return page;
 }
 

@@ -18,7 +18,7 @@ namespace triton::image {
 
 namespace {
 
-constexpr std::uint64_t largest_archive = std::uint64_t{1} << 42;
+constexpr std::uint64_t largest_tree_archive = std::uint64_t{1} << 42;
 constexpr auto most_silence = std::chrono::minutes(30);  // tar looks at many names before it writes
 
 struct Program {
@@ -66,7 +66,7 @@ process::Command tar_command(int directory, int out) {
 
 /// Takes what the pipe brings until it ends. Returns what was received.
 Result<role::Verified> receive(Workshop& shop, int file, UniqueFd pipe) {
-    auto job = TRY(content::VerifyJob::start(shop.jobs(), {.maximum = largest_archive}, file, {}));
+    auto job = TRY(content::VerifyJob::start(shop.jobs(), {.maximum = largest_tree_archive}, file, {}));
     TRY(job.add_range(1, 0, std::nullopt, std::move(pipe)));
     while (true) {
         TRY(shop.check_cancelled());

@@ -24,7 +24,7 @@ namespace triton::image {
 namespace {
 
 constexpr std::uint64_t backup_magic = 0x2F5bacbacULL;
-constexpr auto lock_patience = std::chrono::hours(6);
+constexpr auto stream_patience = std::chrono::hours(6);
 
 /// Receives a compressed blob: a child decompresses it into a pipe meanwhile.
 Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
@@ -103,14 +103,14 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
 Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan plan, ImportOptions const& options) {
     // The stream is the only layer. Its diffID is not known, so its tree is named after the stream.
     std::string const chain = blob.digest.text();
-    content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
+    content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, stream_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     auto const damage = TRY(damage_of(shop, plan.image.uuid()));
     ImageFile const& file = plan.image.manifest.files.front();
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), {&chain, 1}));
     TreeBuilder const builder(*shop.pool, intent.id(), shop.jobs());
     auto const work = [&]() -> Result<> {
-        content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
+        content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, stream_patience));
         LayerTrees trees(*shop.pool);
         if (!TRY(trees.has(chain))) {
             TRY(trees.destroy_unfinished(intent.id()));

@@ -77,16 +77,16 @@ std::vector<json::Member const*> sorted(json::Object const& object) {
 }
 
 /// The place that is being compared.
-struct Place {
+struct DocumentPlace {
     std::string path;   ///< "nics.0"
     std::string shape;  ///< "nics.*"
     std::string ident;
 
-    [[nodiscard]] Place member(std::string_view key) const {
+    [[nodiscard]] DocumentPlace member(std::string_view key) const {
         std::string const step = (path.empty() ? "" : ".") + std::string(key);
         return {path + step, shape + step, ident};
     }
-    [[nodiscard]] Place element(std::size_t number, std::string_view name) const {
+    [[nodiscard]] DocumentPlace element(std::size_t number, std::string_view name) const {
         std::string const outer = ident.empty() ? "" : ident + ":";
         return {path + "." + std::to_string(number), shape + ".*", outer + std::string(name)};
     }
@@ -96,7 +96,7 @@ struct Place {
 /// the reader of the documents has allowed.
 class Comparison {
 public:
-    void compare(json::Node const& before, json::Node const& after, Place const& at) {
+    void compare(json::Node const& before, json::Node const& after, DocumentPlace const& at) {
         if (is_full()) return;
         auto const* const old_object = before.get<json::Object>();
         auto const* const new_object = after.get<json::Object>();
@@ -105,24 +105,24 @@ public:
         if (!named || !compare_named_lists(before, after, named->member, at)) compare_values(before, after, at);
     }
 
-    void add(Place const& at, json::Node const& to) { push(at, Action::added, "", text_of(to)); }
-    void remove(Place const& at, json::Node const& from) { push(at, Action::removed, text_of(from), ""); }
+    void add(DocumentPlace const& at, json::Node const& to) { push(at, Action::added, "", text_of(to)); }
+    void remove(DocumentPlace const& at, json::Node const& from) { push(at, Action::removed, text_of(from), ""); }
 
     [[nodiscard]] bool is_full() const { return changes_.size() > most_changes; }
     [[nodiscard]] std::vector<Change> take() && { return std::move(changes_); }
 
 private:
-    void push(Place const& at, Action action, std::string from, std::string to) {
+    void push(DocumentPlace const& at, Action action, std::string from, std::string to) {
         if (!is_full()) changes_.push_back({at.path, action, std::move(from), std::move(to), at.ident});
     }
 
-    void compare_values(json::Node const& before, json::Node const& after, Place const& at) {
+    void compare_values(json::Node const& before, json::Node const& after, DocumentPlace const& at) {
         std::string from = text_of(before);
         std::string to = text_of(after);
         if (from != to) push(at, Action::changed, std::move(from), std::move(to));
     }
 
-    void compare_objects(json::Object const& before, json::Object const& after, Place const& at) {
+    void compare_objects(json::Object const& before, json::Object const& after, DocumentPlace const& at) {
         auto const olds = sorted(before);
         auto const news = sorted(after);
         auto from = olds.begin();
@@ -145,7 +145,7 @@ private:
 
     /// Returns false when the elements cannot be told apart by name, or are in another order.
     bool compare_named_lists(json::Node const& before, json::Node const& after, std::string_view member,
-                             Place const& at) {
+                             DocumentPlace const& at) {
         auto const* const old_list = before.get<json::Array>();
         auto const* const new_list = after.get<json::Array>();
         if (!old_list || !new_list) return false;
@@ -177,7 +177,7 @@ std::vector<Change> diff(std::string_view property, std::string_view from, std::
     if (from.empty()) return {{std::string(property), Action::added, "", std::string(to), ""}};
     if (to.empty()) return {{std::string(property), Action::removed, std::string(from), "", ""}};
     Comparison comparison;
-    comparison.compare(parse_value(from), parse_value(to), Place{}.member(property));
+    comparison.compare(parse_value(from), parse_value(to), DocumentPlace{}.member(property));
     if (!comparison.is_full()) return std::move(comparison).take();
     return {{std::string(property), Action::changed, std::string(from), std::string(to), ""}};
 }

@@ -17,7 +17,7 @@ std::size_t index(View view) { return static_cast<std::size_t>(view); }
 
 std::span<machine::Property const> rows() { return machine::properties(); }
 
-std::uint32_t row_of(std::string_view property) {
+std::uint32_t property_row(std::string_view property) {
     auto const row = std::ranges::find(rows(), property, &machine::Property::name);
     return static_cast<std::uint32_t>(row - rows().begin());
 }
@@ -92,7 +92,7 @@ DocumentPtr make_document(machine::Machine const& machine) {
 DocumentPtr make_broken(std::string_view name, Error const& error) {
     Document::Maker maker;
     auto const add = [&](std::string_view property, std::string_view full, std::string_view open) {
-        maker.add(row_of(property), property,
+        maker.add(property_row(property), property,
                   [&](json::Writer& line, View view) { line.member(property, view == View::full ? full : open); });
     };
     add("uuid", name, name);

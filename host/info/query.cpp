@@ -9,7 +9,7 @@ namespace triton::info {
 
 namespace {
 
-std::string_view property_of(std::string_view key) { return key.substr(0, key.find('.')); }
+std::string_view property_of_column(std::string_view key) { return key.substr(0, key.find('.')); }
 
 /// Refuses even to filter by what the view does not show, so that nobody takes an empty answer for a fact.
 Result<> refuse(std::string_view name) { return fail(ErrorKind::denied, std::string(name) + " needs the Unix socket"); }
@@ -56,7 +56,7 @@ Result<> Query::add_fields(std::string_view names) {
     for (machine::ListColumn& column : TRY(machine::parse_columns(names, "field"))) {
         if (columns_->size() == most_fields)
             return fail("there are more than " + std::to_string(most_fields) + " fields");
-        machine::Property const* const property = machine::find_property(property_of(column.key));
+        machine::Property const* const property = machine::find_property(property_of_column(column.key));
         if (view_ == View::open && property && !property->is_open()) return refuse(property->name);
         columns_->push_back(std::move(column));
     }
@@ -82,7 +82,7 @@ Text Query::text(Document const& document) const {
 
 /// Writes a column. The value of a whole property is copied unchanged.
 void Query::write_column(json::Writer& out, Document const& document, machine::ListColumn const& column) const {
-    std::string_view const property = property_of(column.key);
+    std::string_view const property = property_of_column(column.key);
     auto const value = document.member(view_, property);
     if (!value) return;
     if (property == column.key) {

@@ -82,14 +82,14 @@ Number sum_of_rows(std::string_view text, std::string_view key) {
 }
 
 /// A figure, and one place where the kernel may report it.
-struct Row {
+struct CounterRow {
     Number CgroupUsage::* member;
     std::string_view hierarchy;  ///< its directory below the top
     std::string_view file;
     Number (*read)(std::string_view text, std::string_view key);
     std::string_view key = {};
 };
-constexpr std::array<Row, 8> version_2{{
+constexpr std::array<CounterRow, 8> version_2{{
     {&CgroupUsage::cpu_nanoseconds, "", "cpu.stat", usage_usec},
     {&CgroupUsage::memory_bytes, "", "memory.current", plain},
     {&CgroupUsage::memory_limit, "", "memory.max", limit_of},
@@ -99,7 +99,7 @@ constexpr std::array<Row, 8> version_2{{
     {&CgroupUsage::read_bytes, "", "io.stat", sum_of_pairs, "rbytes="},
     {&CgroupUsage::written_bytes, "", "io.stat", sum_of_pairs, "wbytes="},
 }};
-constexpr std::array<Row, 8> version_1{{
+constexpr std::array<CounterRow, 8> version_1{{
     {&CgroupUsage::cpu_nanoseconds, "/cpuacct", "cpuacct.usage", plain},
     {&CgroupUsage::memory_bytes, "/memory", "memory.usage_in_bytes", plain},
     {&CgroupUsage::memory_limit, "/memory", "memory.limit_in_bytes", limit_of},
@@ -110,9 +110,9 @@ constexpr std::array<Row, 8> version_1{{
     {&CgroupUsage::written_bytes, "/blkio", "blkio.throttle.io_service_bytes", sum_of_rows, "Write"},
 }};
 
-CgroupUsage read_rows(std::span<Row const> rows, std::string const& top, std::string const& path) {
+CgroupUsage read_rows(std::span<CounterRow const> rows, std::string const& top, std::string const& path) {
     CgroupUsage usage;
-    for (Row const& row : rows) {
+    for (CounterRow const& row : rows) {
         auto const text =
             read_file(top + std::string(row.hierarchy) + path + "/" + std::string(row.file), most_file_bytes);
         if (text) usage.*row.member = row.read(*text, row.key);
@@ -129,7 +129,7 @@ CgroupUsage read_cgroup_usage(std::string const& top, std::string const& path) {
     // Where both versions are in use, each controller is in one of them; version 2 is then mounted further down.
     for (std::string const& place : {top, top + "/unified"}) {
         CgroupUsage const other = read_rows(version_2, place, path);
-        for (Row const& row : version_2)
+        for (CounterRow const& row : version_2)
             if (other.*row.member) usage.*row.member = other.*row.member;
     }
     return usage;

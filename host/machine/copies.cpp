@@ -41,11 +41,6 @@ std::string_view stream_kind(storage::Backend backend) {
     std::unreachable();
 }
 
-Result<> unless_missing(Result<> result) {
-    if (!result && result.error().kind == ErrorKind::not_found) return {};
-    return result;
-}
-
 /// Runs the reader of a pipe in a thread of its own, and the writer in this one. Errors: usually the reader's, which
 /// knows why the writer had to stop. If the stream is corrupt, the writer's.
 template <class Write, class Read>

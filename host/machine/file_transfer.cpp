@@ -71,7 +71,7 @@ bool is_of_the_kernel(int file) {
 std::string by_descriptor(int file) { return "/proc/self/fd/" + std::to_string(file); }
 
 /// The last component of a path; empty when that is not a name.
-std::string_view name_of(std::string_view path) {
+std::string_view base_name_of(std::string_view path) {
     while (path.ends_with('/'))
         path.remove_suffix(1);
     std::string_view const name = path.substr(path.rfind('/') + 1);
@@ -141,7 +141,7 @@ Result<Destination> destination(FilePlace const& to, std::string_view source_nam
         if (!is_missing && directory.error().code != ENOTDIR) return std::unexpected(directory.error());
         directory = open_in(to, parent_of(to.path), O_PATH | O_DIRECTORY);
         if (!directory) return std::unexpected(directory.error());
-        name = name_of(to.path);
+        name = base_name_of(to.path);
         path = to.path;
     }
     if (name.empty()) return fail(ErrorKind::invalid, "copy to " + label(to, to.path), "the name is missing");
@@ -258,7 +258,7 @@ private:
 
 Result<Transferred> transfer_files(FilePlace const& from, FilePlace const& to) {
     Found const source = TRY(look(from));
-    Destination const target = TRY(destination(to, name_of(from.path)));
+    Destination const target = TRY(destination(to, base_name_of(from.path)));
     FileIds const ids(to.owner, to.group);
     Transfer transfer;
     // "/" keeps its slash

@@ -108,12 +108,12 @@ void collect(json::Node const& node, std::string_view key, std::vector<json::Nod
     }
 }
 
-std::string text_of(json::Node const& node) {
+std::string cell_text(json::Node const& node) {
     if (auto const* const text = node.get<std::string>()) return *text;
     if (auto const* const list = node.get<json::Array>()) {
         std::string joined;
         for (json::Node const& element : *list)
-            joined += (joined.empty() ? "" : ",") + text_of(element);
+            joined += (joined.empty() ? "" : ",") + cell_text(element);
         return joined;
     }
     json::Writer out;
@@ -133,7 +133,7 @@ std::strong_ordering compare(json::Node const* left, json::Node const* right) {
     auto const* const left_number = left->get<std::int64_t>();
     auto const* const right_number = right->get<std::int64_t>();
     if (left_number && right_number) return *left_number <=> *right_number;
-    return text_of(*left) <=> text_of(*right);
+    return cell_text(*left) <=> cell_text(*right);
 }
 
 std::string padded(std::string text, std::size_t width) {
@@ -214,7 +214,7 @@ bool Filter::matches(json::Node const& machine) const {
     std::vector<json::Node const*> found;
     collect(machine, key_, found);
     return std::ranges::any_of(found, [&](json::Node const* node) {
-        std::string const text = text_of(*node);
+        std::string const text = cell_text(*node);
         return pattern_ ? re2::RE2::PartialMatch(text, *pattern_) : text == value_;
     });
 }
@@ -266,7 +266,7 @@ void sort_machines(std::vector<json::Node>& machines, std::span<SortKey const> k
 
 std::string text_at(json::Node const& machine, std::string_view key) {
     json::Node const* const node = first_at(machine, key);
-    return node ? text_of(*node) : "";
+    return node ? cell_text(*node) : "";
 }
 
 std::string harmless(std::string_view text) {

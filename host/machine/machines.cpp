@@ -22,7 +22,7 @@ namespace triton::machine {
 namespace {
 
 constexpr std::uint64_t gibibyte = std::uint64_t{1} << 30;
-constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr std::size_t most_derived_bytes = 16 << 20;
 constexpr std::size_t most_properties = 7 << 20;
 constexpr milliseconds lock_patience = std::chrono::seconds(60);
 /// The unit itself has no limit (machine.conf): what takes longer is not ended, only no longer waited for.
@@ -76,11 +76,11 @@ storage::Tuning tuning_of(Machine const& machine) {
 }
 
 Result<std::optional<json::Object>> read_object(std::string const& path) {
-    auto const text = read_file(path, most_file_bytes);
+    auto const text = read_file(path, most_derived_bytes);
     if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
     if (!text) return std::unexpected(text.error());
     json::ProblemList problems(1);
-    auto node = json::read_json(*text, json::Limits{.document_bytes = most_file_bytes}, problems);
+    auto node = json::read_json(*text, json::Limits{.document_bytes = most_derived_bytes}, problems);
     auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
     if (!object) return fail(ErrorKind::corrupt, "read " + path, "it is not a JSON object");
     return std::move(*object);
@@ -101,14 +101,6 @@ State state_of(Phase phase, UnitStatus::Activity activity) {
         case UnitStatus::Activity::failed: return State::stopped;
     }
     std::unreachable();
-}
-
-bool is_hidden_kind(ErrorKind kind) { return kind == ErrorKind::not_found; }
-
-/// Turns the failure to remove something that does not exist into success.
-Result<> unless_missing(Result<> result) {
-    if (!result && is_hidden_kind(result.error().kind)) return {};
-    return result;
 }
 
 Result<> link_to(std::string const& target, std::string const& path) {

@@ -12,7 +12,7 @@ namespace {
 
 bool is_on(std::optional<bool> flag) { return flag.value_or(false); }
 
-std::string text_of(Nic const& nic, std::size_t number) {
+std::string plan_text(Nic const& nic, std::size_t number) {
     return "nics[" + std::to_string(number) + "] (" + nic.mac + ")";
 }
 
@@ -26,7 +26,7 @@ std::vector<netlink::Address> addresses_of(std::vector<std::string> const& texts
 
 Result<network::Port> port_of(Machine const& machine, std::size_t number, network::Tags const& tags) {
     Nic const& nic = machine.nics[number];
-    std::string const name = text_of(nic, number);
+    std::string const name = plan_text(nic, number);
     auto tag = tags.get(nic.nic_tag);
     if (!tag) return fail(name + ": " + tag.error().text());
     network::Guard const guard = guard_of(nic);

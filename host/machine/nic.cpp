@@ -211,7 +211,7 @@ void check_routers(std::vector<Nic> const& nics, std::vector<std::string>& fault
 }
 
 /// Adds `Cannot add multiple NICs with the same <what>: X` for each value that is there twice.
-void check_twice(std::string_view what, std::vector<std::string> const& values, std::vector<std::string>& faults) {
+void check_nics_twice(std::string_view what, std::vector<std::string> const& values, std::vector<std::string>& faults) {
     std::set<std::string_view> seen;
     for (std::string const& value : values) {
         if (!seen.insert(value).second)
@@ -367,10 +367,10 @@ std::vector<std::string> nic_faults(std::vector<Nic> const& nics) {
         if (nic.interface) names.push_back(*nic.interface);
     }
     if (primaries > 1) faults.emplace_back("payload specifies more than 1 primary NIC");
-    check_twice("MAC", macs, faults);
-    check_twice("IP", ips, faults);
-    check_twice("VRID", vrids, faults);
-    check_twice("interface", names, faults);
+    check_nics_twice("MAC", macs, faults);
+    check_nics_twice("IP", ips, faults);
+    check_nics_twice("VRID", vrids, faults);
+    check_nics_twice("interface", names, faults);
     check_routers(nics, faults);
     return faults;
 }

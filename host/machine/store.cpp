@@ -27,7 +27,7 @@ namespace triton::machine {
 
 namespace {
 
-constexpr std::size_t most_file_bytes = 16 << 20;
+constexpr std::size_t most_stored_bytes = 16 << 20;
 constexpr std::size_t most_exit_bytes = 4096;
 constexpr off_t most_history_bytes = 1 << 20;
 constexpr std::size_t most_detail = 64 << 10;  // of one event, because the whole history is read at once
@@ -103,7 +103,7 @@ std::string mark_text(Mark const& mark) {
 
 Result<Mark> parse_mark(std::string const& text, std::string const& path) {
     json::Reading reading(1);
-    auto const node = json::read_json(text, json::Limits{.document_bytes = most_file_bytes}, reading.problems);
+    auto const node = json::read_json(text, json::Limits{.document_bytes = most_stored_bytes}, reading.problems);
     auto const* const object = node ? node->get<json::Object>() : nullptr;
     Mark mark;
     for (json::Member const& member : object ? *object : json::Object{}) {
@@ -224,7 +224,7 @@ bool Store::exists(Uuid const& uuid) const {
 }
 
 Result<Machine> Store::load(Uuid const& uuid) const {
-    auto text = read_file(file_of(uuid), most_file_bytes);
+    auto text = read_file(file_of(uuid), most_stored_bytes);
     if (!text && text.error().kind == ErrorKind::not_found)
         return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
     if (!text) return std::unexpected(std::move(text).error());
@@ -264,7 +264,7 @@ std::int64_t Store::modified_at(Uuid const& uuid) const {
 std::optional<std::int64_t> Store::uids_of_broken(std::string_view name) const {
     static constexpr std::string_view key = R"("first_uid":)";
     auto const text =
-        read_file(layout_.machines() + "/" + std::string(name) + std::string(json_ending), most_file_bytes);
+        read_file(layout_.machines() + "/" + std::string(name) + std::string(json_ending), most_stored_bytes);
     std::size_t const at = text ? text->find(key) : std::string::npos;
     if (at == std::string::npos) return std::nullopt;
     return std::strtoll(text->c_str() + at + key.size(), nullptr, 10);
@@ -319,7 +319,7 @@ Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, mill
 void Store::forget_lock(Uuid const& uuid) const { (void)::unlink((layout_.state() + "/locks/" + uuid.text()).c_str()); }
 
 Result<std::optional<Mark>> Store::mark(Uuid const& uuid) const {
-    auto const text = read_file(journal_of(uuid), most_file_bytes);
+    auto const text = read_file(journal_of(uuid), most_stored_bytes);
     if (!text && text.error().kind == ErrorKind::not_found) return std::nullopt;
     if (!text) return std::unexpected(text.error());
     return TRY(parse_mark(*text, journal_of(uuid)));

@@ -8,7 +8,7 @@ namespace {
 
 using netlink::Address;
 
-constexpr std::string_view table = "netdev triton ";
+constexpr std::string_view our_table = "netdev triton ";
 
 /// Writes a set of nft: "{ a, b }".
 template <class List, class Text>
@@ -104,10 +104,14 @@ std::vector<std::string> guard_rules(Guard const& guard) {
 std::string guard_transaction(std::string_view link, std::vector<std::string> const& rules) {
     std::string const name(link);
     std::string text = unguard_transaction(link);
-    text.append("add chain ").append(table).append(name).append(R"( { type filter hook ingress device ")").append(name);
+    text.append("add chain ")
+        .append(our_table)
+        .append(name)
+        .append(R"( { type filter hook ingress device ")")
+        .append(name);
     text.append("\" priority 0; policy drop; }\n");
     for (std::string const& rule : rules)
-        text.append("add rule ").append(table).append(name).append(" ").append(rule).append("\n");
+        text.append("add rule ").append(our_table).append(name).append(" ").append(rule).append("\n");
     return text;
 }
 
@@ -115,7 +119,7 @@ std::string unguard_transaction(std::string_view link) {
     std::string text = "add table netdev triton\n";
     // nft of Debian 12 has no "destroy", so what may not exist is made first
     for (std::string_view const verb : {"add chain ", "flush chain ", "delete chain "})
-        text.append(verb).append(table).append(link).append("\n");
+        text.append(verb).append(our_table).append(link).append("\n");
     return text;
 }
 

@@ -11,9 +11,9 @@ namespace triton::network {
 
 namespace {
 
-constexpr std::size_t most_bytes = 1 << 20;
+constexpr std::size_t most_tag_bytes = 1 << 20;
 constexpr std::size_t longest_tag = 31;
-constexpr std::size_t most_problems = 10;
+constexpr std::size_t most_tag_problems = 10;
 
 bool is_tag(std::string_view tag) {
     return !tag.empty() && tag.size() <= longest_tag && std::ranges::all_of(tag, [](char c) {
@@ -92,10 +92,10 @@ bool is_link_name(std::string_view name) {
 }
 
 Result<Tags> Tags::parse(std::string_view text, std::string const& path) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_tag_problems);
     json::Where const top{};
     NetworkKeys keys;
-    auto const node = json::read_json(text, json::Limits{.document_bytes = most_bytes}, reading.problems);
+    auto const node = json::read_json(text, json::Limits{.document_bytes = most_tag_bytes}, reading.problems);
     auto const* const object = node ? json::expect<json::Object>("an object", *node, top, reading) : nullptr;
     for (json::Member const& member : object ? *object : json::Object{}) {
         if (member.key != "network") continue;
@@ -114,7 +114,7 @@ Result<Tags> Tags::parse(std::string_view text, std::string const& path) {
 }
 
 Result<Tags> Tags::read(std::string const& path) {
-    auto const text = read_file(path, most_bytes);
+    auto const text = read_file(path, most_tag_bytes);
     if (!text && text.error().kind == ErrorKind::not_found) return Tags();
     if (!text) return std::unexpected(text.error());
     return parse(*text, path);

@@ -8,13 +8,13 @@
 
 #include <sys/socket.h>
 
+#include "lib/base/clock.h"
+
 namespace triton::observe {
 
 namespace {
 
-constexpr int most_reads = 4;  // of one connection in a row: the launcher decides how much it sends
-
-TimePoint steady_now() { return std::chrono::steady_clock::now(); }
+constexpr int most_event_reads = 4;  // of one connection in a row: the launcher decides how much it sends
 
 }  // namespace
 
@@ -36,7 +36,7 @@ struct LauncherEvents::State {
     /// Returns whether the connection is still open.
     static bool drain(int fd) {
         std::array<char, 16384> buffer;
-        for (int i = 0; i < most_reads; ++i) {
+        for (int i = 0; i < most_event_reads; ++i) {
             ssize_t const got = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
             if (got == 0) return false;
             if (got < 0) return errno == EAGAIN || errno == EINTR;

@@ -26,6 +26,7 @@
 #include "host/parts/late_pool.h"
 #include "host/parts/systemd_units.h"
 #include "host/parts/usage.h"
+#include "lib/base/clock.h"
 
 namespace triton::observe {
 
@@ -91,8 +92,6 @@ void keep_latest(std::vector<Entry>& entries, Entry entry) {
     if (entries.size() == most_log_entries) entries.erase(entries.begin());
     entries.push_back(std::move(entry));
 }
-
-TimePoint steady_now() { return std::chrono::steady_clock::now(); }
 
 }  // namespace
 

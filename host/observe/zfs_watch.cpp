@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "host/observe/zfs_event_text.h"
+#include "lib/base/clock.h"
 #include "lib/base/pipe.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -22,8 +23,6 @@ extern char** environ;
 namespace triton::observe {
 
 namespace {
-
-TimePoint steady_now() { return std::chrono::steady_clock::now(); }
 
 struct Child {
     pid_t pid = -1;

@@ -15,13 +15,11 @@ namespace {
 std::unexpected<Error> closed() { return fail(ErrorKind::unavailable, "the other end of the channel is closed"); }
 /// What the system could not do. A lack of memory or descriptors must not look as if the peer had gone, which would
 /// still be waited for.
-std::unexpected<Error> failed(int err, std::string_view what) {
+std::unexpected<Error> not_sent(int err, std::string_view what) {
     auto failure = fail(err, what);
     if (failure.error().kind == ErrorKind::unavailable) failure.error().kind = ErrorKind::internal;
     return failure;
 }
-std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
-
 /// Waits for `events`, up to the deadline. Errors: `timeout`.
 Result<> wait_for(int fd, short events, TimePoint deadline) {
     for (;;) {
@@ -30,7 +28,7 @@ Result<> wait_for(int fd, short events, TimePoint deadline) {
         int const ready = ::poll(&watched, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT32_MAX)));
         if (ready > 0) return {};
         if (ready == 0 && left.count() <= INT32_MAX) return fail(ErrorKind::timeout, "no message in time");
-        if (ready < 0 && errno != EINTR) return failed(errno, "wait for a message");
+        if (ready < 0 && errno != EINTR) return not_sent(errno, "wait for a message");
     }
 }
 
@@ -81,13 +79,13 @@ Result<> Channel::send(std::string_view text, std::span<int const> descriptors, 
         if (::sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) return {};
         if (errno == EINTR) continue;
         if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) return closed();
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return failed(errno, "send a message");
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return not_sent(errno, "send a message");
         TRY(wait_for(socket_.get(), POLLOUT, deadline));
     }
 }
 
 Result<Packet> Channel::receive(TimePoint deadline, std::size_t expected_descriptors) {
-    if (is_broken_) return corrupt("the other end of the channel has broken its rules before");
+    if (is_broken_) return fail(ErrorKind::corrupt, "the other end of the channel has broken its rules before");
     std::string buffer(most_message_bytes, '\0');
     alignas(cmsghdr) ControlBuffer control{};
     msghdr header{};
@@ -103,19 +101,19 @@ Result<Packet> Channel::receive(TimePoint deadline, std::size_t expected_descrip
         if (size >= 0) break;
         // The peer has gone without reading messages of ours. That is reported once, before what it has sent.
         if (errno == EINTR || errno == ECONNRESET) continue;
-        if (errno != EAGAIN && errno != EWOULDBLOCK) return failed(errno, "receive a message");
+        if (errno != EAGAIN && errno != EWOULDBLOCK) return not_sent(errno, "receive a message");
         TRY(wait_for(socket_.get(), POLLIN, deadline));
     }
     std::vector<UniqueFd> descriptors = take_descriptors(header);
     if (size == 0 && descriptors.empty() && (header.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) == 0) return closed();
     is_broken_ = true;
     if ((header.msg_flags & MSG_TRUNC) != 0)
-        return corrupt("a message is longer than " + std::to_string(most_message_bytes) + " bytes");
-    if ((header.msg_flags & MSG_CTRUNC) != 0) return corrupt("a message has too many descriptors");
-    if (size == 0) return corrupt("a message is empty");
+        return fail(ErrorKind::corrupt, "a message is longer than " + std::to_string(most_message_bytes) + " bytes");
+    if ((header.msg_flags & MSG_CTRUNC) != 0) return fail(ErrorKind::corrupt, "a message has too many descriptors");
+    if (size == 0) return fail(ErrorKind::corrupt, "a message is empty");
     if (descriptors.size() > expected_descriptors)
-        return corrupt("a message has " + std::to_string(descriptors.size()) + " descriptors, not " +
-                       std::to_string(expected_descriptors) + " at most");
+        return fail(ErrorKind::corrupt, "a message has " + std::to_string(descriptors.size()) + " descriptors, not " +
+                                            std::to_string(expected_descriptors) + " at most");
     is_broken_ = false;
     buffer.resize(static_cast<std::size_t>(size));
     return Packet{std::move(buffer), std::move(descriptors)};

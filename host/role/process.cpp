@@ -41,8 +41,8 @@ constexpr std::array<RoleRow, 3> roles{{
     {Role::verify, "triton-verify", 64902, common_namespaces | CLONE_NEWNET},
     {Role::unpack, "triton-unpack", 64903, common_namespaces | CLONE_NEWNET},
 }};
-constexpr RoleRow const& row_of(Role role) { return roles[static_cast<std::size_t>(role)]; }
-static_assert(std::ranges::all_of(roles, [](RoleRow const& row) { return &row_of(row.role) == &row; }));
+constexpr RoleRow const& program_row(Role role) { return roles[static_cast<std::size_t>(role)]; }
+static_assert(std::ranges::all_of(roles, [](RoleRow const& row) { return &program_row(row.role) == &row; }));
 
 constexpr std::string_view installed_directory = "/usr/libexec/triton";
 
@@ -70,7 +70,7 @@ struct Account {
     std::uint32_t group;
 };
 Account account_of(Role role) {
-    RoleRow const& row = row_of(role);
+    RoleRow const& row = program_row(role);
     if (auto const accounts = process::Accounts::read({})) {
         if (auto const user = accounts->find_user(row.program); user && user->id != 0) return {user->id, user->group};
     }
@@ -188,7 +188,7 @@ Result<siginfo_t> reap_now(UniqueFd const& pidfd) {
 
 }  // namespace
 
-std::string_view program_of(Role role) { return row_of(role).program; }
+std::string_view program_of(Role role) { return program_row(role).program; }
 
 Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) {
     if (::geteuid() != 0) return fail(ErrorKind::denied, attempt(role), "this needs root");
@@ -213,7 +213,7 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     std::array<char*, 4> arguments{name.data(), own_user.data(), own_group.data(), nullptr};
     Child const child{program.get(),       channel.get(), go.reader.get(), go.writer.get(),
                       report.writer.get(), null.get(),    arguments.data()};
-    auto clone = clone_child(row_of(role).namespaces, child);
+    auto clone = clone_child(program_row(role).namespaces, child);
     if (!clone) {
         return fail(clone.error().kind, attempt(role), clone.error().text());
     }

@@ -12,7 +12,7 @@ namespace triton::storage {
 namespace {
 
 constexpr std::size_t first_size = 4 << 10;
-constexpr int most_attempts = 8;  // it may become longer between two calls
+constexpr int most_reads = 8;  // it may become longer between two calls
 
 /// A path to a file that is not open, through the directory's descriptor. Before Linux 6.13 no call for extended
 /// attributes takes a directory.
@@ -24,7 +24,7 @@ std::string path_of(Place const& place) {
 template <class Call>
 Result<std::size_t> fill(std::vector<char>& buffer, Call call) {
     if (buffer.empty()) buffer.resize(first_size);
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    for (int attempt = 0; attempt < most_reads; ++attempt) {
         ssize_t const size = call(buffer.data(), buffer.size());
         if (size >= 0) return static_cast<std::size_t>(size);
         if (errno != ERANGE) break;

@@ -15,7 +15,7 @@ namespace triton::storage {
 
 namespace {
 
-Result<UniqueFd> open_again(int directory) {
+Result<UniqueFd> open_tree_again(int directory) {
     UniqueFd opened{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!opened) return fail(errno, "open the tree");
     return opened;
@@ -40,7 +40,7 @@ public:
         auto made = TRY(make_directory(parent, name));
         // Set while it is empty: everything made in it then belongs to its project.
         if (quota) TRY(project_quota::set(made.get(), quota));
-        auto from = TRY(open_again(tree));
+        auto from = TRY(open_tree_again(tree));
         CopyWay const way = backend_ == Backend::reflink ? CopyWay::reflink : CopyWay::copy;
         auto const copied = TRY(copy_tree(std::move(from), std::move(made), way));
         return copied.copied_bytes > 0 ? Left::content : Left::names;
@@ -64,7 +64,7 @@ public:
         return project_quota::set(tree, bytes);
     }
     Result<std::optional<std::uint64_t>> quota(int tree) override { return project_quota::get(tree); }
-    Result<Size> size(int tree) override { return measure_tree(TRY(open_again(tree)), backend_ == Backend::reflink); }
+    Result<Size> size(int tree) override { return measure_tree(TRY(open_tree_again(tree)), backend_ == Backend::reflink); }
     std::optional<std::int64_t> made_at(int tree) override {
         struct statx facts{};
         if (::statx(tree, "", AT_EMPTY_PATH, STATX_BTIME, &facts) != 0 || (facts.stx_mask & STATX_BTIME) == 0)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include <fcntl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -30,6 +31,10 @@ std::unexpected<Error> failed(int err, int directory) {
 }
 
 }  // namespace
+
+UniqueFd open_directory(int parent, std::string const& name) {
+    return UniqueFd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+}
 
 Result<> DirectoryReader::rewind(int directory) {
     if (::lseek(directory, 0, SEEK_SET) < 0) return failed(errno, directory);

@@ -6,8 +6,13 @@
 #include <vector>
 
 #include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
 
 namespace triton::storage {
+
+/// Opens the directory of that name; empty, with errno set: it cannot be opened, is no directory, or is a symbolic
+/// link.
+UniqueFd open_directory(int parent, std::string const& name);
 
 /// Reads the names in a directory in large pieces; one buffer can serve any number of directories, one after the other.
 class DirectoryReader {

@@ -35,11 +35,7 @@ constexpr char const* properties_entry = "@properties";
 constexpr char const* pool_entry = "@pool";
 constexpr std::string_view format_prefix = "triton-pool 1 ";
 constexpr std::size_t longest_properties = 1 << 20;
-constexpr int most_attempts = 16;  // when another process may interfere at the same moment
-
-UniqueFd open_directory(int parent, std::string const& name) {
-    return UniqueFd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-}
+constexpr int most_rounds = 16;  // when another process may interfere at the same moment
 
 Result<UniqueFd> open_again(UniqueFd const& directory) {
     UniqueFd opened = open_directory(directory.get(), ".");
@@ -527,7 +523,7 @@ private:
 
     /// Opens a tree with a lock, and makes sure that the name still belongs to it then.
     Result<UniqueFd> hold(TreeName const& tree, Sharing sharing) const {
-        for (int attempt = 0; attempt < most_attempts; ++attempt) {
+        for (int attempt = 0; attempt < most_rounds; ++attempt) {
             UniqueFd holder = TRY(find(tree));
             TRY(lock(holder.get(), sharing, "tree " + tree.text(), patience_));
             UniqueFd const again = TRY(find(tree));

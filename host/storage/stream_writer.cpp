@@ -11,7 +11,7 @@ namespace triton::storage::tree_stream {
 namespace {
 
 constexpr std::size_t flush_size = 512U << 10U;
-constexpr std::size_t prefix_size = 5;  // letter and length of a record
+constexpr std::size_t record_prefix_size = 5;  // letter and length of a record
 
 /// While it exists, this thread gets an errno when a reader has gone, instead of a signal that ends the process.
 class NoBrokenPipe {
@@ -44,7 +44,7 @@ void append_number(std::string& buffer, std::uint64_t value, std::size_t bytes) 
 void Writer::begin(Record record) {
     begin_ = buffer_.size();
     buffer_ += static_cast<char>(record);
-    buffer_.append(prefix_size - 1, '\0');
+    buffer_.append(record_prefix_size - 1, '\0');
 }
 
 void Writer::number(std::uint64_t value) { append_number(buffer_, value, 8); }
@@ -64,7 +64,7 @@ void Writer::attributes(struct stat const& status) {
 
 Result<> Writer::end() {
     std::string length;
-    append_number(length, buffer_.size() - begin_ - prefix_size, 4);
+    append_number(length, buffer_.size() - begin_ - record_prefix_size, 4);
     buffer_.replace(begin_ + 1, length.size(), length);
     return buffer_.size() < flush_size ? Result<>{} : flush();
 }

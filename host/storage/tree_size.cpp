@@ -16,7 +16,7 @@ namespace triton::storage {
 
 namespace {
 
-constexpr std::uint64_t block_unit = 512;  // of st_blocks
+constexpr std::uint64_t stat_block = 512;  // of st_blocks
 constexpr unsigned extents_at_once = 128;
 
 /// The bytes of a file that no other file shares, if the file system tells; otherwise all bytes.
@@ -47,12 +47,12 @@ public:
     explicit Measure(bool knows_shared) : knows_shared_(knows_shared) {}
 
     Result<> enter(DirectoryStack const& /*stack*/, struct stat const& status) {
-        add(static_cast<std::uint64_t>(status.st_blocks) * block_unit, true);
+        add(static_cast<std::uint64_t>(status.st_blocks) * stat_block, true);
         return {};
     }
     Result<> entry(DirectoryStack const& stack, std::string const& name, struct stat const& status) {
         if (status.st_nlink > 1 && !seen_.insert(status.st_ino).second) return {};
-        std::uint64_t const all = static_cast<std::uint64_t>(status.st_blocks) * block_unit;
+        std::uint64_t const all = static_cast<std::uint64_t>(status.st_blocks) * stat_block;
         if (!knows_shared_ || !S_ISREG(status.st_mode) || all == 0) {
             add(all, true);
             return {};

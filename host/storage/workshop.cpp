@@ -20,11 +20,7 @@ namespace triton::storage {
 namespace {
 
 constexpr milliseconds longest_pause{20};
-constexpr int most_attempts = 16;
-
-UniqueFd open_directory(int parent, std::string const& name) {
-    return UniqueFd{::openat(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-}
+constexpr int most_names = 16;
 
 /// Whether the name still leads to the open file: recover() of another process may have been faster than our lock.
 bool is_still(int parent, std::string const& name, int fd) {
@@ -89,7 +85,7 @@ Result<> Workshop::Item::remove() {
 }
 
 Result<Workshop::Item> Workshop::make(std::string_view purpose) {
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    for (int attempt = 0; attempt < most_names; ++attempt) {
         std::string name = item_name(purpose);
         if (::mkdirat(fd(), name.c_str(), 0700) != 0) return fail(errno, "create " + std::string(purpose));
         UniqueFd directory = open_directory(fd(), name);

@@ -16,7 +16,7 @@ namespace triton::storage {
 namespace {
 
 constexpr milliseconds first_pause{5};
-constexpr milliseconds longest_pause{500};
+constexpr milliseconds longest_busy_pause{500};
 constexpr int slow_factor = 20;
 constexpr std::size_t most_output = 64U << 20U;  // enough for the names of some 100,000 trees
 
@@ -144,7 +144,7 @@ Result<std::string> ZfsCommand::run(Call const& call) const {
                                 done.error().reason.find("busy") != std::string::npos;
         if (!is_passing || std::chrono::steady_clock::now() + pause >= deadline) return done;
         std::this_thread::sleep_for(pause);
-        pause = std::min(pause * 2, longest_pause);
+        pause = std::min(pause * 2, longest_busy_pause);
     }
 }
 

@@ -21,8 +21,6 @@ constexpr std::size_t most_attributes = 1024;
 constexpr std::size_t longest_attribute = 64 * 1024;  // XATTR_SIZE_MAX
 constexpr std::uint32_t largest_id = UINT32_MAX - 1;  // chown(2) leaves the owner unchanged for -1
 
-std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
-
 Entry::Kind kind_of(archive_entry* entry) {
     if (::archive_entry_hardlink(entry)) return Entry::Kind::hard_link;
     switch (::archive_entry_filetype(entry)) {
@@ -53,9 +51,10 @@ Times times_of(archive_entry* entry) {
         .modified = modified};
 }
 
-Result<std::uint32_t> id_of(std::int64_t id, std::string const& path) {
+Result<std::uint32_t> owner_id(std::int64_t id, std::string const& path) {
     if (id < 0 || id > largest_id)
-        return corrupt("entry " + json::quoted(path) + " belongs to a user or group that cannot exist");
+        return fail(ErrorKind::corrupt,
+                    "entry " + json::quoted(path) + " belongs to a user or group that cannot exist");
     return static_cast<std::uint32_t>(id);
 }
 
@@ -186,35 +185,36 @@ Archive::~Archive() { ::archive_read_free(reader_); }
 std::unexpected<Error> Archive::error() {
     if (stream_error_) return std::unexpected(*stream_error_);
     char const* const text = ::archive_error_string(reader_);
-    return corrupt(std::string("archive is broken: ") + (text ? text : "no reason is known"));
+    return fail(ErrorKind::corrupt, std::string("archive is broken: ") + (text ? text : "no reason is known"));
 }
 
 std::unexpected<Error> Archive::warning() {
     char const* const text = ::archive_error_string(reader_);
-    return corrupt("archive is broken: a header is wrong" +
-                   (text ? ": libarchive says " + json::quoted(text) : std::string()));
+    return fail(ErrorKind::corrupt, "archive is broken: a header is wrong" +
+                                        (text ? ": libarchive says " + json::quoted(text) : std::string()));
 }
 
 Result<Entry> Archive::convert(archive_entry* from) {
     char const* const name = ::archive_entry_pathname(from);
-    if (!name) return corrupt("archive is broken: an entry has no usable name");
+    if (!name) return fail(ErrorKind::corrupt, "archive is broken: an entry has no usable name");
     std::string const path = name;
-    if (path.size() > longest_name) return corrupt("archive is broken: a name is too long");
+    if (path.size() > longest_name) return fail(ErrorKind::corrupt, "archive is broken: a name is too long");
     Entry entry;
     entry.kind = kind_of(from);
     entry.name = TRY(split_name(path, limits_.depth));
     if (char const* const target = ::archive_entry_hardlink(from)) entry.linked = TRY(split_name(target, limits_.depth));
     if (entry.kind == Entry::Kind::symbolic_link) {
         char const* const target = ::archive_entry_symlink(from);
-        if (!target || !*target) return corrupt("entry " + json::quoted(path) + " is a link to nothing");
+        if (!target || !*target)
+            return fail(ErrorKind::corrupt, "entry " + json::quoted(path) + " is a link to nothing");
         entry.link_target = target;
     }
     std::int64_t const size = ::archive_entry_size(from);
-    if (size < 0) return corrupt("entry " + json::quoted(path) + " has a negative size");
+    if (size < 0) return fail(ErrorKind::corrupt, "entry " + json::quoted(path) + " has a negative size");
     entry.size = entry.kind == Entry::Kind::file ? static_cast<std::uint64_t>(size) : 0;
     entry.mode = ::archive_entry_perm(from) & 07777;
-    entry.user = TRY(id_of(::archive_entry_uid(from), path));
-    entry.group = TRY(id_of(::archive_entry_gid(from), path));
+    entry.user = TRY(owner_id(::archive_entry_uid(from), path));
+    entry.group = TRY(owner_id(::archive_entry_gid(from), path));
     entry.times = times_of(from);
     entry.attributes = TRY(attributes_of(from, path));
     return entry;

@@ -27,8 +27,6 @@ constexpr std::string_view marker_prefix = ".wh..wh.";  // others belong to aufs
 constexpr std::size_t most_late_links = 1'000'000;
 constexpr mode_t special_bits = 07000;
 
-std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
-
 std::array<timespec, 2> both(Times const& times) { return {times.accessed, times.modified}; }
 
 /// Whether an image may set an extended attribute. overlayfs would take `trusted.` and `user.overlay.` for its own
@@ -124,7 +122,7 @@ Result<> Extractor::apply_whiteout(Entry const& entry) {
     if (marker.starts_with(marker_prefix)) return {};
     std::string const name = marker.substr(whiteout_prefix.size());
     if (name.empty() || name == "." || name == "..")
-        return corrupt("entry " + json::quoted(entry.path()) + " hides a name that cannot exist");
+        return fail(ErrorKind::corrupt, "entry " + json::quoted(entry.path()) + " hides a name that cannot exist");
     auto const parent = tree_.find_directory(entry.name, above);
     if (!parent) return {};
     std::vector<std::string> hidden = entry.name;
@@ -182,7 +180,7 @@ Result<> Extractor::make_way(int parent, Entry const& entry) {
 }
 
 Result<> Extractor::make_root(Entry const& entry) {
-    if (entry.kind != Entry::Kind::directory) return corrupt("the archive's root is not a directory");
+    if (entry.kind != Entry::Kind::directory) return fail(ErrorKind::corrupt, "the archive's root is not a directory");
     (void)TRY(tree_.make_directory(entry.name, 0));
     TRY(clear_attributes(tree_.root()));
     TRY(set_attributes(tree_.root(), entry));
@@ -246,7 +244,8 @@ Result<> Extractor::write_content(int file, Entry const& entry, Archive& archive
         if (count % 1024 == 0) TRY(check_time());
         std::span<char const> bytes = block->bytes;
         std::uint64_t at = block->offset;
-        if (at > entry.size || bytes.size() > entry.size - at) return corrupt("archive is broken: a file is too long");
+        if (at > entry.size || bytes.size() > entry.size - at)
+            return fail(ErrorKind::corrupt, "archive is broken: a file is too long");
         end = std::max(end, at + bytes.size());
         while (!bytes.empty()) {
             ssize_t const written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
@@ -327,7 +326,8 @@ Result<> Extractor::make_fifo(Entry const& entry) {
 
 /// Makes a hard link. Returns false when the target does not exist (yet).
 Result<bool> Extractor::link(Entry const& entry) {
-    if (entry.linked.empty()) return corrupt("entry " + json::quoted(entry.path()) + " is a link to the root");
+    if (entry.linked.empty())
+        return fail(ErrorKind::corrupt, "entry " + json::quoted(entry.path()) + " is a link to the root");
     if (entry.linked == entry.name) return true;  // a link to itself changes nothing
     auto const target_parent = tree_.find_directory(entry.linked, entry.linked.size() - 1);
     if (!target_parent) return false;
@@ -348,7 +348,7 @@ Result<bool> Extractor::link(Entry const& entry) {
         TRY(make_way(parent, entry));
         made = make();
         if (made != 0 && errno == ENOENT)
-            return corrupt("entry " + json::quoted(entry.path()) + " replaces its own target");
+            return fail(ErrorKind::corrupt, "entry " + json::quoted(entry.path()) + " replaces its own target");
     }
     if (made != 0) return fail(errno, "make a hard link");
     return true;
@@ -371,8 +371,9 @@ Result<> Extractor::finish() {
         if (!linked)
             return fail(linked.error().kind, "extract " + json::quoted(entry.path(), 200), linked.error().text());
         if (!*linked)
-            return corrupt("entry " + json::quoted(entry.path(), 200) + " is a link to " +
-                           json::quoted(join(entry.linked, entry.linked.size()), 200) + ", which is not there");
+            return fail(ErrorKind::corrupt, "entry " + json::quoted(entry.path(), 200) + " is a link to " +
+                                                json::quoted(join(entry.linked, entry.linked.size()), 200) +
+                                                ", which is not there");
     }
     late_links_.clear();
     skipped_attributes_ += TRY(tree_.end());

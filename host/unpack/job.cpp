@@ -19,6 +19,7 @@
 #include "host/unpack/archive.h"
 #include "host/unpack/extractor.h"
 #include "host/unpack/stream.h"
+#include "lib/base/clock.h"
 
 namespace triton::unpack {
 
@@ -29,8 +30,6 @@ constexpr milliseconds progress_interval{100};
 constexpr std::uint32_t deepest = 4096;  // whatever the library allows, since each level is a descriptor
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
-TimePoint now() { return std::chrono::steady_clock::now(); }
-
 struct Work {
     role::Unpack job;
     UniqueFd blob;
@@ -38,7 +37,7 @@ struct Work {
 };
 
 Result<Work> take_work(role::Channel& channel) {
-    role::Packet packet = TRY(channel.receive(now() + patience, 2));
+    role::Packet packet = TRY(channel.receive(steady_now() + patience, 2));
     auto const message = TRY(role::decode<role::Unpack>(packet.text));
     if (packet.descriptors.size() != 2) return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
     Work work{std::get<role::Unpack>(message), std::move(packet.descriptors[0]), std::move(packet.descriptors[1])};
@@ -66,7 +65,7 @@ public:
     static void tell(void* self, role::Unpacking const& state) {
         Progress& own = *static_cast<Progress*>(self);
         // If the library is not reading, it gets the next message.
-        (void)role::send(own.channel_, state, now());
+        (void)role::send(own.channel_, state, steady_now());
     }
 
 private:
@@ -94,14 +93,14 @@ Result<role::Unpacked> unpack(int blob, int root, role::Unpack const& job,
     TRY(stream.start(job.compression));
     auto const archive = TRY(Archive::open(stream, job.limits));
     Extractor extractor(root, job);
-    TimePoint next_progress = now() + progress_interval;
+    TimePoint next_progress = steady_now() + progress_interval;
     for (;;) {
         auto const entry = TRY(archive->next());
         if (!entry) break;
         TRY(extractor.add(*entry, *archive));
-        if (!progress || now() < next_progress) continue;
+        if (!progress || steady_now() < next_progress) continue;
         progress(context, {stream.bytes_read(), extractor.entries(), stream.bytes()});
-        next_progress = now() + progress_interval;
+        next_progress = steady_now() + progress_interval;
     }
     TRY(extractor.finish());
     Stream::End const end = TRY(stream.finish());
@@ -125,8 +124,8 @@ int run_job(role::Started& started) {
     } catch (std::bad_alloc const&) {
         done = fail(ErrorKind::refused, "it takes more memory than is allowed");
     }
-    auto const told = done ? role::send(started.channel, *done, now() + patience)
-                           : role::send(started.channel, role::failed(done.error()), now() + patience);
+    auto const told = done ? role::send(started.channel, *done, steady_now() + patience)
+                           : role::send(started.channel, role::failed(done.error()), steady_now() + patience);
     return told ? 0 : 1;
 }
 

@@ -20,8 +20,6 @@ EVP_MD const* method(Hash::Algorithm algorithm) {
     std::unreachable();
 }
 
-std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
-
 }  // namespace
 
 void prepare_openssl() {
@@ -70,8 +68,10 @@ void Fingerprint::add(std::span<char const> bytes) {
 
 Result<> check_size(std::uint64_t size, role::Expected const& expected) {
     if (expected.size && size != *expected.size)
-        return corrupt("size is " + std::to_string(size) + " bytes instead of " + std::to_string(*expected.size));
-    if (size > expected.maximum) return corrupt("size is more than " + std::to_string(expected.maximum) + " bytes");
+        return fail(ErrorKind::corrupt,
+                    "size is " + std::to_string(size) + " bytes instead of " + std::to_string(*expected.size));
+    if (size > expected.maximum)
+        return fail(ErrorKind::corrupt, "size is more than " + std::to_string(expected.maximum) + " bytes");
     return {};
 }
 
@@ -79,10 +79,11 @@ Result<role::Verified> Fingerprint::check(role::Expected const& expected) && {
     TRY(check_size(size_, expected));
     role::Digest const digest = TRY(role::Digest::of_hex(std::move(sha256_).take_hex()));
     if (expected.digest && digest != *expected.digest)
-        return corrupt("digest is " + digest.text() + " instead of " + expected.digest->text());
+        return fail(ErrorKind::corrupt, "digest is " + digest.text() + " instead of " + expected.digest->text());
     if (expected.sha1) {
         std::string const sha1 = std::move(*sha1_).take_hex();
-        if (sha1 != *expected.sha1) return corrupt("SHA-1 is " + sha1 + " instead of " + *expected.sha1);
+        if (sha1 != *expected.sha1)
+            return fail(ErrorKind::corrupt, "SHA-1 is " + sha1 + " instead of " + *expected.sha1);
     }
     return role::Verified{.size = size_, .digest = digest};
 }

@@ -20,7 +20,7 @@ namespace {
 using json::as;
 using json::Need;
 
-constexpr std::size_t most_problems = 10;
+constexpr std::size_t most_listing_problems = 10;
 constexpr std::size_t most_files = 8;
 constexpr std::size_t most_manifests = 20'000;
 constexpr std::int64_t largest_file = std::int64_t{1} << 42;
@@ -29,12 +29,12 @@ constexpr std::array<std::string_view, 5> compressions{"none", "gzip", "bzip2", 
 std::optional<std::string> read_uuid(json::Node const& node, json::Where const& at, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
     if (!text) return std::nullopt;
-    if (Uuid::parse(*text)) return *text;
+    if (triton::Uuid::parse(*text)) return *text;
     reading.problems.add(at, json::quoted(*text) + " is not a UUID");
     return std::nullopt;
 }
 constexpr json::Shape uuid_shape{.types = "string"};
-using Uuid = json::Kind<read_uuid, uuid_shape>;
+using UuidText = json::Kind<read_uuid, uuid_shape>;
 
 template <std::size_t longest>
 struct Bounded {
@@ -88,12 +88,12 @@ struct Manifest {
 std::span<json::Field<Manifest> const> table(json::TableOf<Manifest>) {
     static constexpr std::array<json::Field<Manifest>, 9> rows{{
         {.name = "v", .need = Need::required, .value = as<&Manifest::v, json::Integer<std::uint32_t, 2, 2>>},
-        {.name = "uuid", .need = Need::required, .value = as<&Manifest::uuid, Uuid>},
+        {.name = "uuid", .need = Need::required, .value = as<&Manifest::uuid, UuidText>},
         {.name = "name", .need = Need::required, .value = as<&Manifest::name, Bounded<512>>},
         {.name = "version", .need = Need::required, .value = as<&Manifest::version, Bounded<128>>},
         {.name = "type", .need = Need::required, .value = as<&Manifest::type, Bounded<128>>},
         {.name = "os", .need = Need::required, .value = as<&Manifest::os, Bounded<128>>},
-        {.name = "origin", .value = as<&Manifest::origin, Uuid>},
+        {.name = "origin", .value = as<&Manifest::origin, UuidText>},
         {.name = "state", .value = as<&Manifest::state, Bounded<128>>},
         {.name = "files", .value = as<&Manifest::files, json::List<json::Record<File, object>>>},
     }};
@@ -116,14 +116,14 @@ void check_one(json::Node const& node, json::Where const& at, json::Reading& rea
 }  // namespace
 
 Result<std::string> check_imgapi_manifest(json::Node const& node) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_listing_problems);
     check_one(node, {}, reading);
     if (!reading.problems.empty()) return wrong("document is not a manifest of IMGAPI", std::move(reading));
     return std::string();
 }
 
 Result<std::string> check_imgapi_list(json::Node const& node) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_listing_problems);
     auto const* const list = json::expect<json::Array>("an array", node, {}, reading);
     if (list && list->size() > most_manifests)
         reading.problems.add(json::Where{}, "has more than " + std::to_string(most_manifests) + " elements");

@@ -20,8 +20,8 @@ namespace {
 using json::as;
 using json::Need;
 
-constexpr std::size_t most_problems = 10;
-constexpr std::size_t most_manifests = 1024;
+constexpr std::size_t most_oci_problems = 10;
+constexpr std::size_t most_index_entries = 1024;
 constexpr std::size_t most_tags = 100'000;
 constexpr std::size_t longest_text = 256;
 constexpr std::int64_t largest_blob = std::int64_t{1} << 40;
@@ -60,7 +60,6 @@ std::optional<What> what_is(std::string_view media_type) {
     return row == media_types.end() ? std::nullopt : std::optional(row->what);
 }
 
-std::unexpected<Error> corrupt(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
 std::unexpected<Error> unsupported(std::string reason) { return fail(ErrorKind::unsupported, std::move(reason)); }
 std::unexpected<Error> not_what_it_should_be(std::string reason, json::Reading&& reading) {
     Error error{ErrorKind::corrupt, "", std::move(reason), {}};
@@ -96,7 +95,7 @@ std::span<json::Field<Platform> const> table(json::TableOf<Platform>) {
     }};
     return rows;
 }
-constexpr json::Shape object{.types = "object"};
+constexpr json::Shape oci_object{.types = "object"};
 
 /// Reads annotations and labels, which map texts to texts.
 std::optional<bool> read_texts(json::Node const& node, json::Where const& at, json::Reading& reading) {
@@ -106,7 +105,7 @@ std::optional<bool> read_texts(json::Node const& node, json::Where const& at, js
         (void)json::expect_string(member.node, json::Where{&at, member.key}, reading);
     return true;
 }
-using Texts = json::Kind<read_texts, object>;
+using Texts = json::Kind<read_texts, oci_object>;
 
 std::optional<bool> read_presence(json::Node const& /*node*/, json::Where const& /*at*/, json::Reading& /*reading*/) {
     return true;
@@ -135,13 +134,13 @@ std::span<json::Field<Descriptor> const> table(json::TableOf<Descriptor>) {
         {.name = "size",
          .need = Need::required,
          .value = as<&Descriptor::size, json::Integer<std::uint64_t, 0, largest_blob>>},
-        {.name = "platform", .value = as<&Descriptor::platform, json::Record<Platform, object>>},
+        {.name = "platform", .value = as<&Descriptor::platform, json::Record<Platform, oci_object>>},
         {.name = "annotations", .value = as<&Descriptor::has_annotations, Texts>},
         {.name = "urls", .value = as<&Descriptor::has_urls, Any>},
     }};
     return rows;
 }
-using AnyDescriptor = json::Record<Descriptor, object>;
+using AnyDescriptor = json::Record<Descriptor, oci_object>;
 
 /// The members of both kinds of documents and of Docker's old one: so a document that is two of them is noticed.
 struct ImageDocument {
@@ -173,18 +172,21 @@ std::span<json::Field<ImageDocument> const> table(json::TableOf<ImageDocument>) 
 Result<std::string> agree(std::string_view expected, std::string_view says, What what, std::string_view by_default) {
     auto const is_wrong = [what](std::string_view type) { return what_is(type) && *what_is(type) != what; };
     if (is_wrong(says) || (!says.empty() && !what_is(says)))
-        return corrupt("document says it is " + json::quoted(says) + ", and is not");
-    if (is_wrong(expected)) return corrupt("document is not " + json::quoted(expected) + ", as it should be");
+        return fail(ErrorKind::corrupt, "document says it is " + json::quoted(says) + ", and is not");
+    if (is_wrong(expected))
+        return fail(ErrorKind::corrupt, "document is not " + json::quoted(expected) + ", as it should be");
     // "application/json" is only a server's guess; a known media type must be the right one.
     if (!says.empty() && what_is(expected) && says != expected)
-        return corrupt("document says it is " + json::quoted(says) + " instead of " + json::quoted(expected));
+        return fail(ErrorKind::corrupt,
+                    "document says it is " + json::quoted(says) + " instead of " + json::quoted(expected));
     if (!says.empty()) return std::string(says);
     return std::string(what_is(expected) ? expected : by_default);
 }
 
 Result<> check_layers(std::vector<Descriptor> const& layers, std::uint32_t most) {
     if (layers.size() > most)
-        return corrupt("manifest has " + std::to_string(layers.size()) + " layers, more than " + std::to_string(most));
+        return fail(ErrorKind::corrupt,
+                    "manifest has " + std::to_string(layers.size()) + " layers, more than " + std::to_string(most));
     for (Descriptor const& layer : layers) {
         auto const what = what_is(layer.media_type);
         if (layer.has_urls || what == What::foreign_layer)
@@ -199,7 +201,8 @@ Result<> check_layers(std::vector<Descriptor> const& layers, std::uint32_t most)
 
 Result<std::string> check_manifest(ImageDocument const& document, role::ReadDocument const& request) {
     std::string type = TRY(agree(request.media_type, document.media_type, What::manifest, oci_manifest));
-    if (!document.config || !document.layers) return corrupt("manifest lacks its config or its layers");
+    if (!document.config || !document.layers)
+        return fail(ErrorKind::corrupt, "manifest lacks its config or its layers");
     if (what_is(document.config->media_type) != What::config)
         return unsupported("config has the unknown media type " + json::quoted(document.config->media_type));
     TRY(check_layers(*document.layers, request.most_layers));
@@ -208,9 +211,9 @@ Result<std::string> check_manifest(ImageDocument const& document, role::ReadDocu
 
 Result<std::string> check_index(ImageDocument const& document, role::ReadDocument const& request) {
     std::string type = TRY(agree(request.media_type, document.media_type, What::index, oci_index));
-    if (document.manifests->size() > most_manifests)
-        return corrupt("index has " + std::to_string(document.manifests->size()) + " entries, more than " +
-                       std::to_string(most_manifests));
+    if (document.manifests->size() > most_index_entries)
+        return fail(ErrorKind::corrupt, "index has " + std::to_string(document.manifests->size()) +
+                                            " entries, more than " + std::to_string(most_index_entries));
     return type;
 }
 
@@ -259,8 +262,10 @@ std::span<json::Field<ImageConfig> const> table(json::TableOf<ImageConfig>) {
         {.name = "os", .need = Need::required, .value = as<&ImageConfig::os, Short>},
         {.name = "architecture", .need = Need::required, .value = as<&ImageConfig::architecture, Short>},
         {.name = "variant", .value = as<&ImageConfig::variant, Short>},
-        {.name = "rootfs", .need = Need::required, .value = as<&ImageConfig::root_fs, json::Record<RootFs, object>>},
-        {.name = "config", .value = as<&ImageConfig::execution, json::Record<Execution, object>>},
+        {.name = "rootfs",
+         .need = Need::required,
+         .value = as<&ImageConfig::root_fs, json::Record<RootFs, oci_object>>},
+        {.name = "config", .value = as<&ImageConfig::execution, json::Record<Execution, oci_object>>},
     }};
     return rows;
 }
@@ -298,7 +303,7 @@ std::span<json::Field<Tags> const> table(json::TableOf<Tags>) {
 }  // namespace
 
 Result<std::string> check_image_document(json::Node const& node, role::ReadDocument const& request) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_oci_problems);
     auto const document = json::read_object<ImageDocument>(node, {}, reading);
     // Checked before everything else, because such a document has other keys.
     if (document && (document->is_of_schema_1 || document->schema_version == 1))
@@ -307,33 +312,36 @@ Result<std::string> check_image_document(json::Node const& node, role::ReadDocum
         return not_what_it_should_be("document is neither an image manifest nor an index", std::move(reading));
     bool const is_index = document->manifests.has_value();
     bool const is_manifest = document->config || document->layers;
-    if (is_index && is_manifest) return corrupt("document is a manifest and an index at once");
-    if (!is_index && !is_manifest) return corrupt("document is neither an image manifest nor an index");
-    if (request.kind == role::DocumentKind::index && !is_index) return corrupt("document is not an image index");
+    if (is_index && is_manifest) return fail(ErrorKind::corrupt, "document is a manifest and an index at once");
+    if (!is_index && !is_manifest)
+        return fail(ErrorKind::corrupt, "document is neither an image manifest nor an index");
+    if (request.kind == role::DocumentKind::index && !is_index)
+        return fail(ErrorKind::corrupt, "document is not an image index");
     if (request.kind == role::DocumentKind::manifest && !is_manifest)
-        return corrupt("document is not an image manifest");
+        return fail(ErrorKind::corrupt, "document is not an image manifest");
     return is_index ? check_index(*document, request) : check_manifest(*document, request);
 }
 
 Result<std::string> check_image_config(json::Node const& node, role::ReadDocument const& request) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_oci_problems);
     auto const config = json::read_object<ImageConfig>(node, {}, reading);
     if (!config || !reading.problems.empty())
         return not_what_it_should_be("document is not the configuration of an image", std::move(reading));
     if (config->root_fs.type != "layers")
         return unsupported("rootfs is of the unknown type " + json::quoted(config->root_fs.type));
     if (config->root_fs.diff_ids.size() > request.most_layers)
-        return corrupt("configuration has " + std::to_string(config->root_fs.diff_ids.size()) + " layers, more than " +
-                       std::to_string(request.most_layers));
+        return fail(ErrorKind::corrupt, "configuration has " + std::to_string(config->root_fs.diff_ids.size()) +
+                                            " layers, more than " + std::to_string(request.most_layers));
     return std::string(what_is(request.media_type) == What::config ? request.media_type : oci_config);
 }
 
 Result<std::string> check_tags(json::Node const& node) {
-    json::Reading reading(most_problems);
+    json::Reading reading(most_oci_problems);
     auto const tags = json::read_object<Tags>(node, {}, reading);
     if (!tags || !reading.problems.empty())
         return not_what_it_should_be("document is not a list of tags", std::move(reading));
-    if (tags->tags.size() > most_tags) return corrupt("document has more than " + std::to_string(most_tags) + " tags");
+    if (tags->tags.size() > most_tags)
+        return fail(ErrorKind::corrupt, "document has more than " + std::to_string(most_tags) + " tags");
     return std::string();
 }
 

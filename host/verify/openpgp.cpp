@@ -19,8 +19,8 @@ namespace triton::verify {
 
 namespace {
 
-constexpr std::uint64_t largest_file = 4 << 20;
-constexpr std::uint64_t largest_output = 2 * largest_file;
+constexpr std::uint64_t largest_signed_text = 4 << 20;
+constexpr std::uint64_t largest_output = 2 * largest_signed_text;
 constexpr char const* gpgv = "/usr/bin/gpgv";
 constexpr int status_descriptor = 3;
 constexpr std::string_view status_prefix = "[GNUPG:] ";
@@ -184,9 +184,9 @@ Result<std::string> without_armor(std::string_view certificates) {
 
 Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files) {
     if (::access(gpgv, X_OK) != 0) return fail(ErrorKind::unsupported, "gpgv is not installed");
-    std::string sums = TRY(read_to_end(files[0].get(), largest_file));
-    std::string const signature = TRY(read_to_end(files[1].get(), largest_file));
-    std::string const armored = TRY(read_to_end(files[2].get(), largest_file));
+    std::string sums = TRY(read_to_end(files[0].get(), largest_signed_text));
+    std::string const signature = TRY(read_to_end(files[1].get(), largest_signed_text));
+    std::string const armored = TRY(read_to_end(files[2].get(), largest_signed_text));
     bool const is_detached = !signature.empty();
     role::Confinement outer;
     role::Confinement inner;

@@ -8,6 +8,8 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 namespace triton::verify {
 
 namespace {
@@ -20,8 +22,6 @@ constexpr timespec nap{.tv_sec = 0, .tv_nsec = 500'000};
 constexpr int pipe_bytes = 1 << 20;
 constexpr std::size_t small_read = 128 * 1024;
 constexpr std::uint64_t write_back_bytes = 8 << 20;
-
-TimePoint now() { return std::chrono::steady_clock::now(); }
 
 std::unexpected<Error> broken(std::string reason) { return fail(ErrorKind::corrupt, std::move(reason)); }
 
@@ -85,7 +85,7 @@ Result<> Receiver::begin_range(role::Range const& range, UniqueFd pipe) {
 }
 
 Result<> Receiver::hear() {
-    auto packet = TRY(channel_.receive(now(), 1));
+    auto packet = TRY(channel_.receive(steady_now(), 1));
     auto const message = TRY((role::decode<role::Range, role::End>(packet.text)));
     if (auto const* const range = std::get_if<role::Range>(&message)) {
         if (packet.descriptors.size() != 1) return broken("a range comes without its pipe");
@@ -120,7 +120,7 @@ Result<> Receiver::end_range(OpenRange& range) {
     TRY(flush(range));
     range.pipe = UniqueFd();  // whatever the writer would add gets EPIPE
     return role::send(channel_, role::RangeEnded{.id = range.id, .received = range.next - range.begin},
-                      now() + answer_patience);
+                      steady_now() + answer_patience);
 }
 
 /// Reads once. Returns whether much more may be there at once.
@@ -130,7 +130,7 @@ Result<bool> Receiver::read_some(OpenRange& range) {
     char excess = 0;
     PrefixHasher::Buffer& buffer = range.buffer;
     std::size_t const wanted = std::min<std::uint64_t>(PrefixHasher::buffer_bytes - buffer.size, left);
-    if (buffer.size == 0) range.unwritten_since = now();
+    if (buffer.size == 0) range.unwritten_since = steady_now();
     ssize_t const got =
         ::read(range.pipe.get(), left == 0 ? &excess : buffer.bytes.get() + buffer.size, left == 0 ? 1 : wanted);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
@@ -155,17 +155,17 @@ std::optional<TimePoint> Receiver::next_write() const {
 
 /// Writes what has come a while ago, even if more keeps coming: what is not written is not told.
 Result<> Receiver::write_what_is_due() {
-    TimePoint const before = now() - landed_interval;
+    TimePoint const before = steady_now() - landed_interval;
     for (OpenRange& range : ranges_)
         if (range.unwritten_since <= before) TRY(flush(range));
     return {};
 }
 
 void Receiver::tell_landed() {
-    if (now() < next_landed_) return;
-    next_landed_ = now() + landed_interval;
+    if (steady_now() < next_landed_) return;
+    next_landed_ = steady_now() + landed_interval;
     // Only for the journal: if the library is not reading now, the next message tells it, too.
-    (void)role::send(channel_, role::Landed{landed_.list(role::most_intervals), landed_.total()}, now());
+    (void)role::send(channel_, role::Landed{landed_.list(role::most_intervals), landed_.total()}, steady_now());
 }
 
 /// Does one round: what the library says, then one read from each pipe. So no pipe keeps the others waiting.
@@ -175,7 +175,7 @@ Result<> Receiver::wait() {
         for (OpenRange const& range : ranges_)
             watched.push_back({.fd = range.pipe.get(), .events = POLLIN, .revents = 0});
     auto const due = next_write();
-    auto const left = std::clamp(due.value_or(now()) - now(), Duration(0), Duration(landed_interval));
+    auto const left = std::clamp(due.value_or(steady_now()) - steady_now(), Duration(0), Duration(landed_interval));
     timespec const moment{.tv_sec = 0, .tv_nsec = std::chrono::nanoseconds(left).count()};
     int const ready = ::ppoll(watched.data(), watched.size(), is_napping_ ? &nap : due ? &moment : nullptr, nullptr);
     if (ready < 0 && errno != EINTR) return fail(errno, "wait for bytes");

@@ -162,7 +162,7 @@ std::string in_words(std::string text) {
 
 /// Opens the program, so that a user who cannot enter its directories may execute it. The descriptor's number is so
 /// high that no process expects one of its own there. Errors: those of open(2).
-Result<UniqueFd> open_program(std::string const& path) {
+Result<UniqueFd> open_agent(std::string const& path) {
     UniqueFd const opened{::open(path.c_str(), O_PATH | O_CLOEXEC)};
     int const err = errno;
     if (!opened) return fail(err, "open " + path);
@@ -198,7 +198,7 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
     plan->policy.auxiliary = true;
     std::string path = plan->start->program();
     if (plan->start->attributes().identity.user && is_in_closed_directory(path)) {
-        result.program = TRY(open_program(path));
+        result.program = TRY(open_agent(path));
         path = "/proc/self/fd/" + std::to_string(result.program.get());
     }
     plan->start = completed(*plan->start, std::move(path), !agent.output_directory.empty());

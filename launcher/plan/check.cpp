@@ -148,7 +148,7 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
     return out;
 }
 
-void write_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
+void write_planned_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     out.open('{');
     if (!program.settings.name.empty()) out.member("program", program.settings.name);
     out.member("process", number).key("command").list(command_line(program, number));
@@ -171,7 +171,7 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
     out.key("processes").open('[');
     for (Selection const& selection : selections) {
         for (std::uint32_t number = selection.first; number <= selection.last; ++number)
-            write_process(out, selection.program, number, ours);
+            write_planned_process(out, selection.program, number, ours);
     }
     return out.close(']').close('}').text() + "\n";
 }

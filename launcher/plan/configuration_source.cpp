@@ -38,7 +38,7 @@ void add_texts(std::vector<std::string>& texts, json::Problems const& problems, 
         texts.push_back(std::string(prefix) + problem.text());
 }
 
-std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+std::string_view file_name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
 /// What processes inherit: our environment, and the file's values when they are to be exported.
 std::vector<std::string> inherited_environment(char const* const* environment,
@@ -49,7 +49,7 @@ std::vector<std::string> inherited_environment(char const* const* environment,
         ++size;
     entries.reserve(size);
     for (; *environment; ++environment) {
-        std::string_view const name = name_of(*environment);
+        std::string_view const name = file_name_of(*environment);
         bool const is_replaced =
             std::ranges::find(exported, name, &config::EnvironmentVariable::name) != exported.end();
         bool const is_own = std::ranges::find(own_variables, name) != own_variables.end();
@@ -351,7 +351,7 @@ Planner::Entries Planner::base_environment(config::Program const& program) const
     }
     Entries entries;
     std::ranges::copy_if(inherited_.entries(), std::back_inserter(entries), [&](std::string const& entry) {
-        return std::ranges::find(program.environment_names, name_of(entry)) != program.environment_names.end();
+        return std::ranges::find(program.environment_names, file_name_of(entry)) != program.environment_names.end();
     });
     return entries;
 }
@@ -420,7 +420,7 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
         for (json::Problem const& problem : file.problems)
             rejected_.warnings.push_back(*path + ": " + problem.text());
         std::erase_if(entries, [&](std::string const& entry) {
-            return std::ranges::find(file.values, name_of(entry), &config::EnvironmentVariable::name) !=
+            return std::ranges::find(file.values, file_name_of(entry), &config::EnvironmentVariable::name) !=
                    file.values.end();
         });
         for (config::EnvironmentVariable const& variable : file.values)
@@ -433,7 +433,7 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
 void add_terminal_type(config::Program const& program, std::vector<std::string>& entries) {
     auto const is_term = [](std::string_view name) { return name == "TERM"; };
     bool const is_set =
-        std::ranges::any_of(entries, [&](std::string const& entry) { return is_term(name_of(entry)); }) ||
+        std::ranges::any_of(entries, [&](std::string const& entry) { return is_term(file_name_of(entry)); }) ||
         std::ranges::any_of(program.environment, [&](auto const& variable) { return is_term(variable.first); });
     if (!is_set) entries.emplace_back("TERM=xterm");
 }
@@ -445,7 +445,7 @@ Planner::Entries Planner::entries_of(config::Program const& program, json::Where
     add_files(program, at, number, count, entries);
     std::erase_if(entries, [&](std::string const& entry) {
         return std::ranges::any_of(program.environment,
-                                   [&](auto const& variable) { return variable.first == name_of(entry); });
+                                   [&](auto const& variable) { return variable.first == file_name_of(entry); });
     });
     if (program.tty) add_terminal_type(program, entries);
     entries.insert(entries.end(), configured.begin(), configured.end());

@@ -48,9 +48,9 @@ private:
 };
 
 /// Reads blocks. A missing block is read as empty, and makes the whole unreadable.
-class Reader {
+class VerdictReader {
 public:
-    explicit Reader(std::string_view text) : rest_(text) {}
+    explicit VerdictReader(std::string_view text) : rest_(text) {}
 
     std::uint64_t number() {
         std::uint64_t value = 0;
@@ -103,7 +103,7 @@ private:
 constexpr std::string_view accepted_mark = "accepted";
 constexpr std::string_view rejected_mark = "rejected";
 
-Rejected read_rejected(Reader& in) {
+Rejected read_rejected(VerdictReader& in) {
     Rejected rejected;
     rejected.errors = in.blocks();
     rejected.warnings = in.blocks();
@@ -114,7 +114,7 @@ Rejected read_rejected(Reader& in) {
     return rejected;
 }
 
-Findings read_findings(Reader& in) {
+Findings read_findings(VerdictReader& in) {
     Findings findings;
     findings.commands = in.blocks();
     findings.filters.resize(in.count());
@@ -169,7 +169,7 @@ std::string write_verdict(Verdict const& verdict) {
 }
 
 Result<Verdict> read_verdict(std::string_view text) {
-    Reader in(text);
+    VerdictReader in(text);
     Verdict verdict;
     std::string_view const mark = in.block();
     if (mark == rejected_mark) {

@@ -27,7 +27,9 @@ std::string text_of(process::IdOrName const& id) {
     return std::get<std::string>(id);
 }
 
-std::string_view text(config::RestartWhen when) { return config::restart_names[static_cast<std::size_t>(when)]; }
+std::string_view restart_name(config::RestartWhen when) {
+    return config::restart_names[static_cast<std::size_t>(when)];
+}
 
 /// The file of an output; of numbered files the first and the last one.
 std::string file_text(config::Output const& output, std::uint32_t count) {
@@ -229,7 +231,7 @@ ProgramDescription ControlPort::describe(std::size_t index) const {
         .command = {},
         .working_directory = {},
         .user = settings.user ? text_of(*settings.user) : "",
-        .restart = std::string(text(settings.restart)),
+        .restart = std::string(restart_name(settings.restart)),
         .after = settings.after,
         .requires_ = settings.requires_,
         .binds_to = settings.binds_to,

@@ -23,7 +23,7 @@ Children::Key key_of(ProcessId id, Helper helper) {
 }
 Helper helper_of(Children::Key key) { return static_cast<Helper>(key & 0xff); }
 
-std::string_view text(Helper helper) {
+std::string_view helper_text(Helper helper) {
     switch (helper) {
         case Helper::pre_stop: return "preStop";
         case Helper::on_failure: return "onFailure";
@@ -95,7 +95,8 @@ void HelperCommands::run(action::RunHelper const& action) {
     if (helper.network) return agent_.run_probe(key, helper, action.id.number);
     children_.run_command(key, helper.timeout, [&]() -> Result<pid_t> {
         if (!helper.start)
-            return fail(ErrorKind::not_found, "run " + std::string(text(action.helper)), "the configuration has none");
+            return fail(ErrorKind::not_found, "run " + std::string(helper_text(action.helper)),
+                        "the configuration has none");
         process::StartFiles files = TRY(channels_.for_command(action.id, is_probe(action.helper)));
         auto const variables = variables_of(action.id, action.helper);
         files.variables = variables;
@@ -171,12 +172,12 @@ void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome
     std::string const why = outcome_text(outcome);
     auto const check = check_of(helper);
     bool const is_named = check && plan && *check < plan->settings.health.size();
-    std::string name(text(helper));
+    std::string name(helper_text(helper));
     if (is_named && !plan->settings.health[*check].name.empty()) name += " " + plan->settings.health[*check].name;
     log_.write(level, "helper-failed", name + " of " + report_writer_.who(id) + " has failed: " + why,
                {{"program", std::string_view(table_[id.program].name)},
                 {"process", static_cast<std::int64_t>(id.number)},
-                {"helper", text(helper)},
+                {"helper", helper_text(helper)},
                 {"error", std::string_view(why)}});
 }
 

@@ -19,8 +19,8 @@ using std::chrono::steady_clock;
 namespace {
 
 // The processes that write a file, or start and end orphans, decide how often there is something to see.
-constexpr Duration between_looks = milliseconds(10);
-constexpr Duration between_attempts = std::chrono::seconds(1);  // to watch a path that cannot be watched
+constexpr Duration between_pid_looks = milliseconds(10);
+constexpr Duration between_pid_attempts = std::chrono::seconds(1);  // to watch a path that cannot be watched
 
 /// Notes what tells a file from another one, and from itself after a change.
 void take_identity(UpgradeState::PidFile& entry, struct stat const& status) {
@@ -61,7 +61,9 @@ std::string const& root_of(ProgramPlan const& plan) {
     return plan.settings.root_directory ? *plan.settings.root_directory : none;
 }
 
-ProcessId id_of(UpgradeState::PidFile const& entry) { return {ProgramId{entry.program}, ProcessNumber{entry.number}}; }
+ProcessId file_id(UpgradeState::PidFile const& entry) {
+    return {ProgramId{entry.program}, ProcessNumber{entry.number}};
+}
 
 }  // namespace
 
@@ -78,7 +80,7 @@ PidFiles::PidFiles(Sys& sys, EventLoop& loop, log::Log& log, ProgramTable const&
       timer_(loop, [this] { look(); }) {}
 
 std::vector<PidFiles::Entry>::iterator PidFiles::find(ProcessId id) {
-    return std::ranges::find(entries_, id, [](Entry const& entry) { return id_of(entry); });
+    return std::ranges::find(entries_, id, [](Entry const& entry) { return file_id(entry); });
 }
 
 std::string PidFiles::path_of(Entry const& entry) const {
@@ -147,14 +149,14 @@ void PidFiles::watch() {
         return;
     }
     is_to_watch_ = true;
-    timer_.arm(steady_clock::now() + between_attempts);
+    timer_.arm(steady_clock::now() + between_pid_attempts);
     log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
     log_.write(level, "watch-failed", "pid files: " + watched.error().text() + "; trying again",
                {{"error", std::string_view(watched.error().text())}});
 }
 
 void PidFiles::look_soon() {
-    TimePoint const when = std::max(steady_clock::now(), last_look_ + between_looks);
+    TimePoint const when = std::max(steady_clock::now(), last_look_ + between_pid_looks);
     if (!timer_.is_armed() || *timer_.when() > when) timer_.arm(when);
 }
 
@@ -173,7 +175,7 @@ void PidFiles::look() {
 }
 
 void PidFiles::look_at(Entry const& entry) {
-    ProcessId const id = id_of(entry);
+    ProcessId const id = file_id(entry);
     if (!supervisor_.takes_main(id)) return;
     auto const pid = read(entry);
     auto const before = supervisor_.view(id).pid;
@@ -219,8 +221,8 @@ std::optional<Pid> PidFiles::read(Entry const& entry) {
     auto const pid = parse_pid({text.data(), static_cast<std::size_t>(size)});
     if (!pid) return refuse(entry, "its first line is not a pid");
     // The pid is the same as before: that process runs, or has just ended.
-    if (supervisor_.view(id_of(entry)).pid == Pid{*pid})
-        return children_.find(*pid) == id_of(entry) ? std::optional(Pid{*pid}) : std::nullopt;
+    if (supervisor_.view(file_id(entry)).pid == Pid{*pid})
+        return children_.find(*pid) == file_id(entry) ? std::optional(Pid{*pid}) : std::nullopt;
     if (std::string why = fault_of(entry, *pid); !why.empty())
         return refuse(entry, "it names " + std::to_string(*pid) + ", " + why);
     if (sys_.parent_of(*pid) != sys_.own_pid()) return std::nullopt;  // its parent has yet to end
@@ -242,11 +244,11 @@ std::string PidFiles::fault_of(Entry const& entry, pid_t pid) const {
 
 bool PidFiles::is_started_by(Entry const& entry, pid_t pid) const {
     if (entry.mark != 0) return sys_.mark_of(pid) == entry.mark;
-    return channels_.is_in_group(id_of(entry), pid);
+    return channels_.is_in_group(file_id(entry), pid);
 }
 
 std::optional<Pid> PidFiles::refuse(Entry const& entry, std::string why) {
-    std::size_t const at = static_cast<std::size_t>(find(id_of(entry)) - entries_.begin());
+    std::size_t const at = static_cast<std::size_t>(find(file_id(entry)) - entries_.begin());
     if (at >= told_.size() || told_[at].why == why || told_[at].count == most_refusals) return std::nullopt;
     std::string const path = path_of(entry);
     std::string_view const name = table_.name(entry.program);

@@ -15,7 +15,7 @@ namespace {
 constexpr Duration quiet_time = milliseconds(2);
 constexpr Duration longest_burst = milliseconds(20);
 constexpr Duration between_reloads = milliseconds(50);
-constexpr Duration between_looks = std::chrono::seconds(10);
+constexpr Duration between_file_looks = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -58,10 +58,10 @@ void ReloadWatch::end_look(Result<> const& watched) {
         is_blind_ = false;
         return;
     }
-    timer_.arm(last_look_ + between_looks);
+    timer_.arm(last_look_ + between_file_looks);
     log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
     log_.write(level, "watch-failed",
-               watched.error().text() + "; looking every " + format_duration(between_looks) + " instead",
+               watched.error().text() + "; looking every " + format_duration(between_file_looks) + " instead",
                {{"error", std::string_view(watched.error().text())}});
 }
 

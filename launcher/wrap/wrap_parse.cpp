@@ -19,7 +19,7 @@ char const* after(char const* text, char const* prefix) {
     return text;
 }
 
-bool equal(char const* text, char const* end, char const* name) {
+bool is_same(char const* text, char const* end, char const* name) {
     while (text != end && *name && *text == *name) {
         ++text;
         ++name;
@@ -38,10 +38,10 @@ char const* base_name(char const* path) {
 Flavor flavor_of(char const* program) {
     char const* const name = base_name(program);
     char const* const end = end_of(name);
-    if (equal(name, end, "tini") || equal(name, end, "tini-static") || equal(name, end, "docker-init"))
+    if (is_same(name, end, "tini") || is_same(name, end, "tini-static") || is_same(name, end, "docker-init"))
         return Flavor::tini;
-    if (equal(name, end, "dumb-init")) return Flavor::dumb_init;
-    if (equal(name, end, "catatonit")) return Flavor::catatonit;
+    if (is_same(name, end, "dumb-init")) return Flavor::dumb_init;
+    if (is_same(name, end, "catatonit")) return Flavor::catatonit;
     return Flavor::triton_launch;
 }
 
@@ -60,7 +60,7 @@ int find_short(char name, Flavor flavor) {
 
 int find_long(char const* name, char const* end) {
     for (int row = 0; row < row_count; ++row) {
-        if (equal(name, end, wrap_option_rows[row].long_name)) return row;
+        if (is_same(name, end, wrap_option_rows[row].long_name)) return row;
     }
     return -1;
 }
@@ -153,9 +153,9 @@ WrapParse apply_environment(char const* entry, WrapOptions& options) {
     }
     // tini asks only whether the variable is set; dumb-init compares it with one value.
     if (options.flavor == Flavor::dumb_init) {
-        if (char const* const value = after(entry, "DUMB_INIT_SETSID="); value && equal(value, end_of(value), "0"))
+        if (char const* const value = after(entry, "DUMB_INIT_SETSID="); value && is_same(value, end_of(value), "0"))
             options.group = options.session = false;
-        if (char const* const value = after(entry, "DUMB_INIT_DEBUG="); value && equal(value, end_of(value), "1"))
+        if (char const* const value = after(entry, "DUMB_INIT_DEBUG="); value && is_same(value, end_of(value), "1"))
             options.verbosity = 2;
         return WrapParse::wrap;
     }
@@ -212,7 +212,7 @@ bool is_for_wrap(int argc, char** argv) {
     for (int i = 1; i < argc; ++i) {
         char const* const end = end_of(argv[i]);
         if (names_configuration(argv[i])) return false;
-        if (equal(argv[i], end, "--") || equal(argv[i], end, "-P") || equal(argv[i], end, "--pause")) return true;
+        if (is_same(argv[i], end, "--") || is_same(argv[i], end, "-P") || is_same(argv[i], end, "--pause")) return true;
     }
     return false;
 }
@@ -246,14 +246,14 @@ WrapParsed parse_wrap(int argc, char** argv, char** envp, WrapOptions& options) 
     if (options.pause) return {index < argc ? WrapParse::needless_command : WrapParse::wrap, index, false};
     if (index >= argc) return {WrapParse::no_command, argc - 1, false};
     // `triton-launch check -- FILE`: the separator belongs to somebody else
-    bool const separated = index > 1 && equal(argv[index - 1], end_of(argv[index - 1]), "--");
+    bool const separated = index > 1 && is_same(argv[index - 1], end_of(argv[index - 1]), "--");
     if (needs_separator && !separated) return {WrapParse::not_wrap, index, false};
     options.command = index;
     // In tini's usage line a `--` follows the program. Its getopt(3), and that of catatonit, takes that away wherever
     // it stands, we do so only there.
     bool const permutes = options.flavor == Flavor::tini || options.flavor == Flavor::catatonit;
     options.drops_separator =
-        permutes && !separated && index + 1 < argc && equal(argv[index + 1], end_of(argv[index + 1]), "--");
+        permutes && !separated && index + 1 < argc && is_same(argv[index + 1], end_of(argv[index + 1]), "--");
     return {WrapParse::wrap, index, false};
 }
 

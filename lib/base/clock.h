@@ -12,6 +12,8 @@ using std::chrono::nanoseconds;
 using TimePoint = std::chrono::steady_clock::time_point;
 using Duration = std::chrono::nanoseconds;
 
+inline TimePoint steady_now() { return std::chrono::steady_clock::now(); }
+
 /// Wall time in microseconds since 1970, UTC.
 inline std::int64_t wall_microseconds() {
     auto const since = std::chrono::system_clock::now().time_since_epoch();

@@ -15,7 +15,7 @@ namespace triton {
 
 namespace {
 
-constexpr int most_links = 40;          // as in the kernel: path_resolution(7)
+constexpr int most_place_links = 40;    // as in the kernel: path_resolution(7)
 constexpr long fchmodat2_number = 452;  // Linux 6.6
 
 Result<UniqueFd> open_directory(int at, char const* name) {
@@ -56,7 +56,7 @@ struct Walk {
         if (status.st_uid != 0 && status.st_uid != ::geteuid())
             return fail(ErrorKind::denied, {},
                         name + " on the way is a symbolic link of user " + std::to_string(status.st_uid));
-        if (++links > most_links) return fail(ELOOP, {});
+        if (++links > most_place_links) return fail(ELOOP, {});
         std::array<char, PATH_MAX> target;
         ssize_t const size = ::readlinkat(link.get(), "", target.data(), target.size());
         int const err = errno;
@@ -90,7 +90,7 @@ Result<Place> Place::find(std::string const& path, LastLink last) {
     if (path.empty()) return fail(ENOENT, {});
     Walk walk;
     TRY(walk.start(path));
-    // A walk takes at most PATH_MAX / 2 names and `most_links` links, each with a text of that length.
+    // A walk takes at most PATH_MAX / 2 names and `most_place_links` links, each with a text of that length.
     for (;;) {
         std::string const name = walk.take_name();
         bool const is_last = walk.is_at_last();

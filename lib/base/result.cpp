@@ -81,4 +81,9 @@ std::unexpected<Error> fail(ErrorKind kind, std::string text) {
 
 std::unexpected<Error> fail(std::string text) { return fail(ErrorKind::invalid, std::move(text)); }
 
+Result<> unless_missing(Result<> result) {
+    if (!result && result.error().kind == ErrorKind::not_found) return {};
+    return result;
+}
+
 }  // namespace triton

@@ -57,6 +57,9 @@ std::unexpected<Error> fail(ErrorKind kind, std::string text);
 /// The same of kind `invalid`, the most common one.
 std::unexpected<Error> fail(std::string text);
 
+/// Turns the failure to remove something that does not exist into success.
+Result<> unless_missing(Result<> result);
+
 /// The system's text for an errno, without a locale and without a static buffer.
 std::string errno_text(int err);
 

@@ -8,22 +8,22 @@ namespace triton {
 
 namespace {
 
-struct Unit {
+struct SizeUnit {
     std::string_view name;
     std::uint64_t bytes;
 };
-constexpr std::array<Unit, 9> units{{{"Ti", 1ULL << 40},
-                                     {"T", 1'000'000'000'000},
-                                     {"Gi", 1ULL << 30},
-                                     {"G", 1'000'000'000},
-                                     {"Mi", 1ULL << 20},
-                                     {"M", 1'000'000},
-                                     {"Ki", 1ULL << 10},
-                                     {"k", 1'000},
-                                     {"", 1}}};
+constexpr std::array<SizeUnit, 9> size_units{{{"Ti", 1ULL << 40},
+                                              {"T", 1'000'000'000'000},
+                                              {"Gi", 1ULL << 30},
+                                              {"G", 1'000'000'000},
+                                              {"Mi", 1ULL << 20},
+                                              {"M", 1'000'000},
+                                              {"Ki", 1ULL << 10},
+                                              {"k", 1'000},
+                                              {"", 1}}};
 
 std::optional<std::uint64_t> unit_of(std::string_view name) {
-    for (Unit const& unit : units) {
+    for (SizeUnit const& unit : size_units) {
         if (unit.name == name) return unit.bytes;
     }
     return std::nullopt;

@@ -24,7 +24,7 @@ constexpr mode_t kept_mode_bits = S_IRWXU | S_IRWXG | S_IRWXO;
 constexpr off_t piece_size = 16 << 20;         // a stop is noticed after this many bytes
 constexpr std::size_t buffer_size = 64 << 10;  // for read and write: two of them fit into a processor's own cache
 constexpr off_t block_unit = 512;              // of st_blocks
-constexpr int most_attempts = 3;
+constexpr int most_copies = 3;
 
 /// A small file gets a buffer no larger than it needs: there are often thousands, and clearing a large buffer is slow.
 std::size_t buffer_size_for(off_t file_size) {
@@ -396,7 +396,7 @@ Result<UniqueFd> make_directories_beneath(int directory, std::string_view path) 
 Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings) {
     Source const* current = &source;
     std::optional<Source> again;
-    for (int attempt = 0; attempt < most_attempts; ++attempt) {
+    for (int attempt = 0; attempt < most_copies; ++attempt) {
         mode_t const mode = current->status.st_mode & kept_mode_bits;
         if (auto const existing = find_candidate(target, current->status.st_size, mode)) {
             Comparison found = compare(*current, *existing, settings);

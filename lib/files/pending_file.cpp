@@ -25,7 +25,7 @@ namespace {
 
 constexpr mode_t ours = 0600;         // while the file is being written
 constexpr mode_t permissions = 0777;  // without setuid until it is complete
-constexpr int most_attempts = 100;    // with 64 random bits a second one should never be needed
+constexpr int most_names = 100;       // with 64 random bits a second one should never be needed
 
 constexpr std::string_view hexadecimal_digits = "0123456789abcdef";
 constexpr std::string_view temporary_end = ".tmp";
@@ -140,7 +140,7 @@ Result<> PendingFile::create_named(mode_t mode) {
         }
         if (file_) (void)::unlinkat(directory_, name.c_str(), 0);  // ENOENT: the other process has done it
         if (!file_ && err != EEXIST) return fail(err, "create " + shown_);
-        if (attempt == most_attempts) return fail(ErrorKind::busy, "create " + shown_, "every temporary name is taken");
+        if (attempt == most_names) return fail(ErrorKind::busy, "create " + shown_, "every temporary name is taken");
     }
 }
 
@@ -181,7 +181,7 @@ Result<> PendingFile::put_in_place() {
         if (linked || err != EEXIST) return linked;
         // link(2) replaces nothing, so the file gets a temporary name, and rename(2) follows.
         (void)::flock(fd(), LOCK_EX | LOCK_NB);  // where there are no locks, nobody removes it either
-        for (int attempt = 0; err == EEXIST && attempt < most_attempts; ++attempt) {
+        for (int attempt = 0; err == EEXIST && attempt < most_names; ++attempt) {
             std::string name = temporary_name();
             linked = link_as(name, err);
             if (linked) temporary_ = std::move(name);

@@ -17,11 +17,11 @@ constexpr milliseconds longest_duration = std::chrono::hours(365 * 24);
 std::string shortened(std::string const& text) { return text.size() > 40 ? text.substr(0, 40) + "..." : text; }
 
 /// The value of a JSON number; NaN when the node is not a number or does not fit into a double.
-double number_of(Node const& node) { return real_of(node).value_or(std::nan("")); }
+double real_or_nan(Node const& node) { return real_of(node).value_or(std::nan("")); }
 
 bool is_number(Node const& node) { return node.kind() == "number"; }
 
-std::string text_of(Node const& node) {
+std::string shown_node(Node const& node) {
     auto const* const odd = node.get<OddNumber>();
     return odd ? shortened(odd->text) : std::to_string(*node.get<std::int64_t>());
 }
@@ -98,7 +98,7 @@ std::optional<std::uint64_t> read_size(Node const& node, Where const& at, Readin
     auto const size = text ? parse_size(*text) : std::nullopt;
     if (!size) {
         reading.problems.add(
-            at, (text ? quoted(*text) : text_of(node)) + " is not a size (for example 4096, \"64Mi\", \"1.5G\")");
+            at, (text ? quoted(*text) : shown_node(node)) + " is not a size (for example 4096, \"64Mi\", \"1.5G\")");
     }
     return size;
 }
@@ -140,9 +140,9 @@ std::optional<double> read_number_within(Node const& node, Where const& at, doub
         reading.problems.add(at, std::string("expected a number, found ").append(node.kind()));
         return std::nullopt;
     }
-    double const number = number_of(node);
+    double const number = real_or_nan(node);
     if (number >= lowest && number <= highest) return number;  // written so that NaN is refused too
-    reading.problems.add(at, text_of(node) + " is not within " + std::string(range));
+    reading.problems.add(at, shown_node(node) + " is not within " + std::string(range));
     return std::nullopt;
 }
 

@@ -24,7 +24,7 @@ constexpr std::size_t piece_bytes = 16 << 10;
 constexpr std::size_t most_addresses = 4;  // of one name that are tried
 
 /// Why there was no answer although there was a connection.
-std::string reason(Error const& why, Duration limit) {
+std::string reason_of(Error const& why, Duration limit) {
     if (why.kind == ErrorKind::timeout) return "no answer within " + format_duration(limit);
     if (why.kind == ErrorKind::unavailable) return "the connection ended before the answer did";
     if (why.kind == ErrorKind::corrupt) return "TLS: " + why.reason;
@@ -32,7 +32,7 @@ std::string reason(Error const& why, Duration limit) {
 }
 
 /// Why what was received is not an answer.
-std::string reason(error_code why) {
+std::string reason_of(error_code why) {
     if (why == http::error::header_limit || why == http::error::body_limit || why == http::error::buffer_overflow)
         return "the answer is too long";
     if (why == http::error::partial_message || why == http::error::end_of_stream)
@@ -46,7 +46,7 @@ std::string bare_name(std::string name) {
     return name;
 }
 
-std::string text_of(HttpQuestion const& question, std::string const& authority) {
+std::string body_text(HttpQuestion const& question, std::string const& authority) {
     std::string text = question.method + " " + question.target + " HTTP/1.1\r\nHost: " + authority + "\r\n";
     for (HttpField const& field : question.fields)
         text += field.name + ": " + field.value + "\r\n";
@@ -213,7 +213,7 @@ Task<Result<HttpClient::ConnectionPointer>> HttpClient::connect_to(std::shared_p
     if (verdict != X509_V_OK)
         co_return fail("the certificate of " + place + " is not trusted: " + ::X509_verify_cert_error_string(verdict));
     co_return fail(secured.error().kind,
-                   "cannot agree on TLS with " + place + ": " + reason(secured.error(), shared->limits.handshake));
+                   "cannot agree on TLS with " + place + ": " + reason_of(secured.error(), shared->limits.handshake));
 }
 
 Task<Result<>> HttpClient::Connection::read_into(Parser& parser, Duration limit) {
@@ -221,13 +221,13 @@ Task<Result<>> HttpClient::Connection::read_into(Parser& parser, Duration limit)
         error_code failed;
         std::size_t const taken = parser.put(buffer.data(), failed);
         buffer.consume(taken);
-        if (failed && failed != http::error::need_more) co_return fail(reason(failed));
+        if (failed && failed != http::error::need_more) co_return fail(reason_of(failed));
         if (taken > 0) co_return Result<>();  // it may be a whole line, which waiting for more would hold back
     }
     auto const place = buffer.prepare(piece_bytes);
     std::span<char> const room(static_cast<char*>(place.data()), place.size());
     auto const size = co_await transport->receive(room);
-    if (!size) co_return fail(size.error().kind, reason(size.error(), limit));
+    if (!size) co_return fail(size.error().kind, reason_of(size.error(), limit));
     buffer.commit(*size);
     if (*size > 0) co_return Result<>();
     error_code incomplete;
@@ -242,12 +242,12 @@ Task<HttpClient::Attempt> HttpClient::exchange(std::shared_ptr<Shared> shared, C
     Duration const limit = shared->limits.answer;
     Transport& transport = *connection->transport;
     transport.expires_after(limit);
-    std::string const text = text_of(question, shared->authority);
+    std::string const text = body_text(question, shared->authority);
     Parser parser;
     parser.eager(true);
     shared->limit(parser, shared->limits.body_bytes);
     auto going = co_await transport.send(text);
-    if (!going) going = fail(going.error().kind, reason(going.error(), limit));
+    if (!going) going = fail(going.error().kind, reason_of(going.error(), limit));
     while (going && !parser.is_done())
         going = co_await connection->read_into(parser, limit);
     if (!going) {
@@ -313,11 +313,11 @@ Task<Result<HttpAnswer>> HttpClient::run_follow(std::shared_ptr<Shared> shared, 
 
     Duration const limit = shared->limits.answer;
     transport.expires_after(limit);
-    std::string const text = text_of(question, shared->authority);
+    std::string const text = body_text(question, shared->authority);
     Parser parser;
     shared->limit(parser, UINT64_MAX);  // unlimited: lines have a limit of their own
     auto going = co_await transport.send(text);
-    if (!going) going = fail(going.error().kind, reason(going.error(), limit));
+    if (!going) going = fail(going.error().kind, reason_of(going.error(), limit));
     while (going && !parser.is_header_done())
         going = co_await connection->read_into(parser, limit);
     if (!going) co_return fail(going.error().kind, shared->authority + ": " + going.error().text());

@@ -18,7 +18,7 @@ bool is_allowed(HttpMethod wanted, std::string_view method) {
     return false;
 }
 
-std::string_view name_of(HttpMethod method) { return method == HttpMethod::post ? "POST" : "GET, HEAD"; }
+std::string_view method_name(HttpMethod method) { return method == HttpMethod::post ? "POST" : "GET, HEAD"; }
 
 }  // namespace
 
@@ -32,7 +32,7 @@ RouteMatch HttpRouter::match(std::string_view method, std::string_view path) con
         result.error = RouteError::not_found;
         return result;
     }
-    result.allowed = name_of(found->method);
+    result.allowed = method_name(found->method);
     if (!is_allowed(found->method, method)) {
         result.error = RouteError::method;
         return result;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/digits.h"
 #include "lib/base/http_field.h"
 
 namespace triton::net {
@@ -9,13 +10,6 @@ namespace triton::net {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-
-int hex_value(char c) {
-    if (is_digit(c)) return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 bool is_registered_name(std::string_view text) {
     for (std::size_t at = 0; at < text.size(); ++at) {

@@ -26,7 +26,7 @@ constexpr std::array<FieldRow, 8> fields{{{NID_commonName, NameField::common_nam
                                           {NID_domainComponent, NameField::domain}}};
 
 /// The text as UTF-8, whatever its encoding in the certificate; empty when it cannot be converted.
-std::string text_of(ASN1_STRING const* text) {
+std::string entry_text(ASN1_STRING const* text) {
     unsigned char* utf8 = nullptr;
     int const size = ::ASN1_STRING_to_UTF8(&utf8, text);
     if (size < 0) return {};
@@ -41,7 +41,7 @@ std::vector<NameEntry> entries_of(X509_NAME const* name) {
         X509_NAME_ENTRY const* const entry = ::X509_NAME_get_entry(name, i);
         int const nid = ::OBJ_obj2nid(::X509_NAME_ENTRY_get_object(entry));
         for (FieldRow const& row : fields) {
-            if (row.nid == nid) entries.push_back({row.field, text_of(::X509_NAME_ENTRY_get_data(entry))});
+            if (row.nid == nid) entries.push_back({row.field, entry_text(::X509_NAME_ENTRY_get_data(entry))});
         }
     }
     return entries;
@@ -59,9 +59,9 @@ AlternativeName address_of(ASN1_OCTET_STRING const* octets) {
 
 AlternativeName alternative_of(GENERAL_NAME const* name) {
     switch (name->type) {
-        case GEN_DNS: return {AlternativeKind::dns, text_of(name->d.dNSName)};
-        case GEN_URI: return {AlternativeKind::uri, text_of(name->d.uniformResourceIdentifier)};
-        case GEN_EMAIL: return {AlternativeKind::email, text_of(name->d.rfc822Name)};
+        case GEN_DNS: return {AlternativeKind::dns, entry_text(name->d.dNSName)};
+        case GEN_URI: return {AlternativeKind::uri, entry_text(name->d.uniformResourceIdentifier)};
+        case GEN_EMAIL: return {AlternativeKind::email, entry_text(name->d.rfc822Name)};
         case GEN_IPADD: return address_of(name->d.iPAddress);
         default: return {AlternativeKind::other, {}};
     }

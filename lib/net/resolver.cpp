@@ -18,6 +18,7 @@
 #include <netinet/in.h>
 #include <sys/time.h>
 
+#include "lib/base/digits.h"
 #include "lib/base/duration.h"
 #include "lib/base/read_file.h"
 
@@ -29,8 +30,6 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::size_t most_configuration_bytes = 64 << 10;
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 bool is_label(std::string_view label) {
     return !label.empty() && label.size() <= 63 && label.front() != '-' && label.back() != '-' &&

@@ -31,7 +31,7 @@ constexpr int most_reads_at_once = 16;   // of what a peer has sent already; som
 constexpr int most_tls_messages = 64;    // of a peer: some ten of the handshake, then session tickets and new keys
 
 /// Awaits without exceptions: the error goes where the caller sees it.
-auto into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
+auto result_into(error_code& error) { return asio::redirect_error(asio::use_awaitable, error); }
 
 /// The peer's address, alone and with its port. Empty: the peer has gone.
 struct PeerName {
@@ -176,7 +176,7 @@ Task<Result<>> Transport::connect(Address address, std::uint16_t port) {
     if (is_late_) co_return std::unexpected(failure(failed));
     (void)socket_.close(failed);
     asio::ip::tcp::endpoint const to(address, port);
-    co_await socket_.async_connect(Socket::endpoint_type(to), into(failed));
+    co_await socket_.async_connect(Socket::endpoint_type(to), result_into(failed));
     if (!failed) (void)socket_.native_non_blocking(true, failed);
     if (failed || !socket_.is_open()) co_return std::unexpected(failure(failed));
     int const on = 1;
@@ -205,7 +205,7 @@ std::string Transport::peer_key() { return peer_of(socket_.native_handle()).key;
 Task<bool> Transport::wait_readable() {
     if (tls_ && ::SSL_has_pending(tls_.get()) == 1) co_return true;
     error_code failed;
-    co_await socket_.async_wait(Socket::wait_read, into(failed));
+    co_await socket_.async_wait(Socket::wait_read, result_into(failed));
     co_return !failed;
 }
 
@@ -231,8 +231,8 @@ void Transport::count_message(int is_own, int /*version*/, int type, void const*
 Task<Result<bool>> Transport::wait_for_tls(int result) {
     error_code failed;
     switch (::SSL_get_error(tls_.get(), result)) {
-        case SSL_ERROR_WANT_READ: co_await socket_.async_wait(Socket::wait_read, into(failed)); break;
-        case SSL_ERROR_WANT_WRITE: co_await socket_.async_wait(Socket::wait_write, into(failed)); break;
+        case SSL_ERROR_WANT_READ: co_await socket_.async_wait(Socket::wait_read, result_into(failed)); break;
+        case SSL_ERROR_WANT_WRITE: co_await socket_.async_wait(Socket::wait_write, result_into(failed)); break;
         case SSL_ERROR_ZERO_RETURN: co_return false;
         default: is_tls_broken_ = true; co_return std::unexpected(tls_failure());
     }
@@ -271,7 +271,7 @@ Task<Result<std::size_t>> Transport::receive(std::span<char> buffer) {
     error_code failed;
     if (!tls_) {
         std::size_t const size =
-            co_await socket_.async_read_some(asio::buffer(buffer.data(), buffer.size()), into(failed));
+            co_await socket_.async_read_some(asio::buffer(buffer.data(), buffer.size()), result_into(failed));
         if (failed && (failed != asio::error::eof || is_late_)) co_return std::unexpected(failure(failed));
         co_return failed ? 0 : size;
     }
@@ -297,7 +297,7 @@ Task<Result<std::size_t>> Transport::receive(std::span<char> buffer) {
 Task<Result<>> Transport::send(std::string_view text) {
     error_code failed;
     if (!tls_) {
-        co_await asio::async_write(socket_, asio::buffer(text), into(failed));
+        co_await asio::async_write(socket_, asio::buffer(text), result_into(failed));
         if (failed) co_return std::unexpected(failure(failed));
         co_return Result<>();
     }
@@ -369,7 +369,7 @@ bool Transport::send_some_by_tls(std::span<std::string_view>& parts) {
 Task<bool> Transport::wait_writable() {
     error_code failed;
     co_await socket_.async_wait(std::exchange(must_read_, false) ? Socket::wait_read : Socket::wait_write,
-                                into(failed));
+                                result_into(failed));
     co_return !failed && socket_.is_open();
 }
 
@@ -380,7 +380,8 @@ void Transport::limit_send_buffer(int bytes) {
 
 Task<std::size_t> Transport::drop_some(std::span<char> buffer) {
     error_code failed;
-    std::size_t const size = co_await socket_.async_read_some(asio::buffer(buffer.data(), buffer.size()), into(failed));
+    std::size_t const size =
+        co_await socket_.async_read_some(asio::buffer(buffer.data(), buffer.size()), result_into(failed));
     co_return failed ? 0 : size;
 }
 

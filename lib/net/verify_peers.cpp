@@ -6,24 +6,25 @@
 
 #include <arpa/inet.h>
 
+#include "lib/base/digits.h"
 #include "lib/json/text.h"
 
 namespace triton::net {
 
 namespace {
 
-struct FieldRow {
+struct FieldName {
     std::string_view name;
     NameField field;
 };
-constexpr std::array<FieldRow, 8> fields{{{"CN", NameField::common_name},
-                                          {"C", NameField::country},
-                                          {"L", NameField::locality},
-                                          {"ST", NameField::state},
-                                          {"O", NameField::organization},
-                                          {"OU", NameField::unit},
-                                          {"UID", NameField::user_id},
-                                          {"DC", NameField::domain}}};
+constexpr std::array<FieldName, 8> field_names{{{"CN", NameField::common_name},
+                                                {"C", NameField::country},
+                                                {"L", NameField::locality},
+                                                {"ST", NameField::state},
+                                                {"O", NameField::organization},
+                                                {"OU", NameField::unit},
+                                                {"UID", NameField::user_id},
+                                                {"DC", NameField::domain}}};
 
 struct KindRow {
     std::string_view prefix;
@@ -38,13 +39,6 @@ constexpr std::array<KindRow, 6> kinds{{{"DNS:", AlternativeKind::dns},
 
 constexpr std::string_view escapable = " \"#+,;<=>|\\";
 constexpr std::string_view must_be_escaped = "\"+;<>";
-
-int hex_value(char c) {
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 /// The canonical spelling of an address, or the text itself when it is not an address.
 std::string canonical_address(std::string const& text) {
@@ -148,8 +142,8 @@ private:
         }
         condition.is_alternative_name = term == "subjectAltName";
         if (condition.is_alternative_name) return {};
-        auto const row = std::ranges::find(fields, term, &FieldRow::name);
-        if (row == fields.end()) {
+        auto const row = std::ranges::find(field_names, term, &FieldName::name);
+        if (row == field_names.end()) {
             return fail("unknown field " + json::quoted(term) +
                         " (known: CN C L ST O OU UID DC subjectAltName Check.Valid Check.Unexpired)");
         }

@@ -65,7 +65,7 @@ CapabilitySet flag_set(cap_t all, cap_flag_t flag) {
 
 /// Calls `use` with the number of each capability in `set`.
 template <class Use>
-void for_each(CapabilitySet set, Use use) {
+void for_each_capability(CapabilitySet set, Use use) {
     for (cap_value_t number = 0; set; ++number, set >>= 1) {
         if (set & 1) use(number);
     }

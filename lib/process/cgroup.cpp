@@ -24,7 +24,7 @@ constexpr std::size_t largest_file = 16 << 20;
 constexpr std::uint64_t cpu_period = 100'000;  // microseconds: the kernel's default
 
 /// Cuts the text before `separator`, and the separator, off the front of `text`.
-std::string_view take(std::string_view& text, char separator) {
+std::string_view take_word(std::string_view& text, char separator) {
     std::size_t const end = std::min(text.find(separator), text.size());
     std::string_view const part = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
@@ -33,9 +33,9 @@ std::string_view take(std::string_view& text, char separator) {
 
 /// Calls `use` with each line or word, until it returns true.
 template <class Use>
-bool for_each(std::string_view text, char separator, Use use) {
+bool for_each_controller(std::string_view text, char separator, Use use) {
     while (!text.empty()) {
-        std::string_view const part = take(text, separator);
+        std::string_view const part = take_word(text, separator);
         if (!part.empty() && use(part)) return true;
     }
     return false;
@@ -72,7 +72,7 @@ std::optional<std::string_view> below(std::string_view path, std::string_view ro
     return path == "/" ? "" : path;
 }
 
-Result<> write_file(std::string const& path, std::string_view text) {
+Result<> write_value(std::string const& path, std::string_view text) {
     UniqueFd const fd{::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC)};
     if (!fd || ::write(fd.get(), text.data(), text.size()) < 0) return fail(errno, "write " + path);
     return {};
@@ -83,8 +83,8 @@ Result<std::string> read(std::string const& path) { return read_file(path, large
 /// The number behind a key of a file such as memory.events.
 std::optional<std::uint64_t> find_key(std::string_view text, std::string_view key) {
     std::optional<std::uint64_t> number;
-    for_each(text, '\n', [&](std::string_view line) {
-        if (take(line, ' ') == key) number = parse_number(line);
+    for_each_controller(text, '\n', [&](std::string_view line) {
+        if (take_word(line, ' ') == key) number = parse_number(line);
         return number.has_value();
     });
     return number;
@@ -93,7 +93,7 @@ std::optional<std::uint64_t> find_key(std::string_view text, std::string_view ke
 bool has_word(std::string_view text, std::string_view word) {
     while (text.ends_with('\n'))
         text.remove_suffix(1);
-    return for_each(text, ' ', [word](std::string_view other) { return other == word; });
+    return for_each_controller(text, ' ', [word](std::string_view other) { return other == word; });
 }
 
 struct CloseDirectory {
@@ -169,7 +169,7 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
         auto const text = read_open_file(file.get(), path, largest_file);
         if (!text && text.error().kind == ErrorKind::unsupported) return {};  // threaded: the group above lists them
         if (!text) return std::unexpected(text.error());
-        for_each(*text, '\n', [&](std::string_view line) {
+        for_each_controller(*text, '\n', [&](std::string_view line) {
             if (auto const pid = parse_number(line)) pids.push_back(static_cast<pid_t>(*pid));
             return false;
         });
@@ -227,7 +227,7 @@ std::string not_delegated(std::string_view controller, std::string const& path) 
 
 /// Writes one file of a group; if the file does not exist, the error says why.
 Result<> write_limit(std::string const& path, std::string_view file, std::string_view text) {
-    auto written = write_file(path + "/" + std::string(file), text);
+    auto written = write_value(path + "/" + std::string(file), text);
     if (written || written.error().kind != ErrorKind::not_found) return written;
     std::string_view const controller = file.substr(0, file.find('.'));
     auto const controllers = read(path + "/cgroup.controllers");
@@ -241,7 +241,7 @@ Result<> write_limit(std::string const& path, std::string_view file, std::string
 std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup) {
     constexpr std::string_view unified = "0::";
     std::string_view own;
-    for_each(cgroup, '\n', [&](std::string_view line) {
+    for_each_controller(cgroup, '\n', [&](std::string_view line) {
         if (line.starts_with(unified)) own = line.substr(unified.size());
         return !own.empty();
     });
@@ -249,14 +249,14 @@ std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::stri
     if (!own.starts_with('/') || own.starts_with("/..")) return std::nullopt;
 
     std::optional<std::string> found;
-    for_each(mountinfo, '\n', [&](std::string_view line) {
+    for_each_controller(mountinfo, '\n', [&](std::string_view line) {
         std::size_t const type = line.find(" - ");
         if (type == std::string_view::npos || !line.substr(type + 3).starts_with("cgroup2 ")) return false;
         for (int skipped = 0; skipped < 3; ++skipped)
-            take(line, ' ');  // mount id, parent, device
-        std::string const root = unescaped(take(line, ' '));
+            take_word(line, ' ');  // mount id, parent, device
+        std::string const root = unescaped(take_word(line, ' '));
         auto const path = below(own, root);
-        if (path) found = unescaped(take(line, ' ')).append(*path);
+        if (path) found = unescaped(take_word(line, ' ')).append(*path);
         return false;  // a later mount hides an earlier one
     });
     return found;
@@ -320,7 +320,7 @@ Result<> Cgroup::signal(int signo) const {
     return {};
 }
 
-Result<> Cgroup::freeze(bool frozen) const { return write_file(path_ + "/cgroup.freeze", frozen ? "1" : "0"); }
+Result<> Cgroup::freeze(bool frozen) const { return write_value(path_ + "/cgroup.freeze", frozen ? "1" : "0"); }
 
 Result<bool> Cgroup::is_populated() const {
     return find_key(TRY(read(path_ + "/cgroup.events")), "populated").value_or(0) != 0;
@@ -374,12 +374,12 @@ Result<CgroupTree> CgroupTree::create() {
     // Only a group without processes may have controllers below it.
     std::string const leaf = *path + "/" + std::string(own_leaf);
     if (::mkdir(leaf.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + leaf);
-    TRY(write_file(leaf + "/cgroup.procs", "0"));
+    TRY(write_value(leaf + "/cgroup.procs", "0"));
     auto const available = read(*path + "/cgroup.controllers");
     for (std::string_view const controller : used_controllers) {
         // A controller that cannot be turned on is reported when a limit needs it.
         if (available && has_word(*available, controller))
-            (void)write_file(*path + "/cgroup.subtree_control", "+" + std::string(controller));
+            (void)write_value(*path + "/cgroup.subtree_control", "+" + std::string(controller));
     }
     return open(std::move(*path));
 }

@@ -19,7 +19,7 @@ namespace {
 using json::Problems;
 using json::Where;
 
-constexpr std::size_t largest_file = 16 << 20;
+constexpr std::size_t largest_database = 16 << 20;
 
 std::optional<std::uint32_t> parse_id(std::string_view text) {
     std::uint32_t id = 0;
@@ -71,7 +71,7 @@ void sort_once(std::vector<std::uint32_t>& ids) {
 
 Result<Accounts> Accounts::read(AccountFiles const& files) {
     auto const content = [](std::string const& path) -> Result<std::string> {
-        auto text = read_file(path, largest_file);
+        auto text = read_file(path, largest_database);
         if (!text && text.error().kind == ErrorKind::not_found) return std::string();
         return text;
     };

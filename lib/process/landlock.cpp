@@ -43,7 +43,7 @@ struct [[gnu::packed]] PathBeneath {
 
 enum Right : std::uint64_t {
     execute = 1 << 0,
-    write_file = 1 << 1,
+    write_into_file = 1 << 1,
     read_file = 1 << 2,
     read_dir = 1 << 3,
     refer = 1 << 13,      // ABI 2
@@ -62,7 +62,7 @@ constexpr std::uint64_t rights_of(int abi) {
 }
 
 // Rights that have a meaning for files other than directories.
-constexpr std::uint64_t file_rights = execute | write_file | read_file | truncate | ioctl_dev;
+constexpr std::uint64_t file_rights = execute | write_into_file | read_file | truncate | ioctl_dev;
 
 constexpr std::uint64_t read_only = read_file | read_dir;
 

@@ -75,7 +75,7 @@ constexpr auto make_filter() {
     filter[at++] = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
     return filter;
 }
-constexpr auto filter = make_filter();
+constexpr auto trial_filter = make_filter();
 
 /// Gives up everything that a system call could be misused for. If something cannot be given up (a kernel without
 /// filters), the rest still is.
@@ -86,7 +86,8 @@ void give_up_rights() {
     std::array<__user_cap_data_struct, 2> const none{};
     (void)raw::call(SYS_capset, raw::address(&header), raw::address(none.data()));
     if constexpr (architecture != 0) {
-        sock_fprog const program{static_cast<unsigned short>(filter.size()), const_cast<sock_filter*>(filter.data())};
+        sock_fprog const program{static_cast<unsigned short>(trial_filter.size()),
+                                 const_cast<sock_filter*>(trial_filter.data())};
         (void)raw::call(SYS_prctl, PR_SET_SECCOMP, SECCOMP_MODE_FILTER, raw::address(&program), 0, 0);
     }
 }
@@ -206,7 +207,7 @@ namespace {
 
 /// Looks at a message with room only for what the kernel always adds: descriptors find none, and MSG_CTRUNC tells that
 /// there were some.
-Peeked peek(int socket, std::span<char> into, msghdr& message) {
+Peeked peek_message(int socket, std::span<char> into, msghdr& message) {
     iovec part{into.data(), into.size()};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -230,7 +231,7 @@ Peeked peek(int socket, std::span<char> into, msghdr& message) {
 
 Peeked peek(int socket, std::span<char> into) {
     msghdr message{};
-    return peek(socket, into, message);
+    return peek_message(socket, into, message);
 }
 
 Peeked peek_with_sender(int socket, std::span<char> into) {
@@ -238,7 +239,7 @@ Peeked peek_with_sender(int socket, std::span<char> into) {
     msghdr message{};
     message.msg_control = control.data();
     message.msg_controllen = control.size();
-    Peeked front = peek(socket, into, message);
+    Peeked front = peek_message(socket, into, message);
     if (front.state != Peeked::State::message) return front;
     cmsghdr const* const header = CMSG_FIRSTHDR(&message);
     if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_CREDENTIALS) {

@@ -45,7 +45,7 @@ constexpr unsigned clone_flags_argument = 0;
 /// Returns -1 when no architecture has the call; other negative numbers: only other architectures have it.
 int number_of(std::string const& name) { return ::seccomp_syscall_resolve_name(name.c_str()); }
 
-std::string name_of(int number) {
+std::string call_name(int number) {
     char* const name = ::seccomp_syscall_resolve_num_arch(SCMP_ARCH_NATIVE, number);
     std::string text = name ? name : "";
     std::free(name);
@@ -74,7 +74,7 @@ bool add_calls(Calls& calls, std::string_view name) {
     return true;
 }
 
-std::string unknown_text(std::string const& name) {
+std::string unknown_call_text(std::string const& name) {
     bool const is_group = name.starts_with('@');
     std::vector<std::string> names;
     if (is_group) {
@@ -82,7 +82,7 @@ std::string unknown_text(std::string const& name) {
             names.emplace_back(group.name);
     } else {
         for (int number = 0; number <= highest_number; ++number) {
-            if (std::string known = name_of(number); !known.empty()) names.push_back(std::move(known));
+            if (std::string known = call_name(number); !known.empty()) names.push_back(std::move(known));
         }
     }
     std::vector<std::string_view> const known(names.begin(), names.end());
@@ -101,9 +101,9 @@ Calls parse_list(std::vector<std::string> const& names, Where const& at, Problem
         std::size_t const before = problems.count();
         Calls named;
         Where const name_at{&at, i};
-        if (!add_calls(named, names[i])) problems.add(name_at, problems.has_room() ? unknown_text(names[i]) : "");
+        if (!add_calls(named, names[i])) problems.add(name_at, problems.has_room() ? unknown_call_text(names[i]) : "");
         auto const missed = std::ranges::find_if(named, [&](int number) { return needed.contains(number); });
-        if (missed != named.end()) problems.add(name_at, "no program can be started without " + name_of(*missed));
+        if (missed != named.end()) problems.add(name_at, "no program can be started without " + call_name(*missed));
         calls.merge(named);
         if (problems.count() == before) good.insert(names[i]);
     }
@@ -207,7 +207,7 @@ Result<std::vector<sock_filter>> compile_allow_list(Calls const& allowed, Seccom
     for (int number = 0; number <= highest_number; ++number) {
         if (allowed.contains(number)) {
             number == clone && !has_namespaces ? builder.add_plain_clone(refusal) : builder.add(number, SCMP_ACT_ALLOW);
-        } else if (!name_of(number).empty()) {
+        } else if (!call_name(number).empty()) {
             // clone3's flags are in memory, where no filter sees them: libc is to fall back to clone.
             builder.add(number, number == clone3 ? missing : refusal);
         }

@@ -140,7 +140,7 @@ std::string_view limit_name(int resource) {
     return std::ranges::find(names, resource, &std::pair<int, std::string_view>::first)->second;
 }
 
-std::string limit_text(std::uint64_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
+std::string shown_limit(std::uint64_t value) { return value == RLIM_INFINITY ? "unlimited" : std::to_string(value); }
 
 /// Turns refusals into errors.
 class Reasons {
@@ -186,7 +186,7 @@ Problems reasons(Settings const& settings, Attributes const& with, Refusals cons
         rlimit own{};
         (void)::getrlimit(static_cast<__rlimit_resource>(limit.resource), &own);
         all.add(refused.limits[static_cast<std::size_t>(limit.resource)], Where{&limits, limit_name(limit.resource)},
-                "set the hard limit to " + limit_text(limit.hard) + ", the launcher's is " + limit_text(own.rlim_max),
+                "set the hard limit to " + shown_limit(limit.hard) + ", the launcher's is " + shown_limit(own.rlim_max),
                 CAP_SYS_RESOURCE);
     }
     all.add(refused.nice, "nice", "set the nice value " + std::to_string(with.nice.value_or(0)), CAP_SYS_NICE);

@@ -20,7 +20,7 @@ struct ContentOptions {
     bool is_json = false;
 };
 
-std::string describe(image::ScrubReport const& report) {
+std::string describe_content(image::ScrubReport const& report) {
     std::string text;
     for (image::ScrubFinding const& finding : report.bad) {
         text += finding.digest + ": " + harmless(finding.reason) +
@@ -55,7 +55,7 @@ Outcome scrub(Context& context, ContentOptions const& options) {
     auto service = TRY_RUN(context.writer(options.is_json));
     auto const report = TRY_RUN(service.scrub());
     if (report.failure && report.blobs == 0) return std::unexpected(failure_of(*report.failure));
-    TRY_RUN(Context::print(options.is_json ? as_json(report) : describe(report)));
+    TRY_RUN(Context::print(options.is_json ? as_json(report) : describe_content(report)));
     if (report.failure) return std::unexpected(failure_of(*report.failure));
     for (image::ScrubFinding const& finding : report.bad) {
         if (finding.was_fetched_again) continue;
@@ -94,13 +94,13 @@ void add_why(CLI::App& app, Run& run) {
     app.callback([options, &run] { run = [options](Context& context) { return why(context, *options); }; });
 }
 
-constexpr std::array<CommandRow, 2> rows{{
+constexpr std::array<CommandRow, 2> content_rows{{
     {"scrub", "read all content again and replace damaged content", add_scrub},
     {"why", "tell what refers to a digest", add_why},
 }};
 
 }  // namespace
 
-std::span<CommandRow const> content_commands() { return rows; }
+std::span<CommandRow const> content_commands() { return content_rows; }
 
 }  // namespace triton::program

@@ -295,7 +295,7 @@ void add_publish(CLI::App& app, Run& run) {
     app.callback([&run] { run = [](Context&) -> Outcome { return refuse_to_publish(); }; });
 }
 
-constexpr std::array<CommandRow, 5> rows{{
+constexpr std::array<CommandRow, 5> import_rows{{
     {"import", "bring an image in: from a source, a registry, a layout, a file or a directory", add_import},
     {"install", "bring an image in from its manifest and its file", add_install},
     {"update", "resolve tags again and import what they mean now", add_update},
@@ -305,6 +305,6 @@ constexpr std::array<CommandRow, 5> rows{{
 
 }  // namespace
 
-std::span<CommandRow const> import_commands() { return rows; }
+std::span<CommandRow const> import_commands() { return import_rows; }
 
 }  // namespace triton::program

@@ -138,7 +138,7 @@ void add_ancestry(CLI::App& app, Run& run) {
     app.callback([options, &run] { run = [options](Context& context) { return ancestry(context, *options); }; });
 }
 
-constexpr std::array<CommandRow, 5> rows{{
+constexpr std::array<CommandRow, 5> list_rows{{
     {"list", "list the installed images", add_list},
     {"get", "print what is known of an installed image, as JSON", add_get},
     {"avail", "list the images that the sources have", add_avail},
@@ -148,6 +148,6 @@ constexpr std::array<CommandRow, 5> rows{{
 
 }  // namespace
 
-std::span<CommandRow const> list_commands() { return rows; }
+std::span<CommandRow const> list_commands() { return list_rows; }
 
 }  // namespace triton::program

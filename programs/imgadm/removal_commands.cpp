@@ -84,7 +84,7 @@ struct RemovalOptions {
     bool is_json = false;
 };
 
-std::string describe(std::vector<image::Victim> const& victims, bool is_json) {
+std::string describe_removal(std::vector<image::Victim> const& victims, bool is_json) {
     json::Writer out;
     std::string text;
     std::uint64_t bytes = 0;
@@ -124,7 +124,7 @@ Outcome vacuum(Context& context, RemovalOptions const& options) {
         victims.push_back({"image " + image.uuid().text() + " (" + image.manifest.title() + ")",
                            "nothing is made from it", image.size});
     }
-    TRY_RUN(Context::print(describe(victims, options.is_json)));
+    TRY_RUN(Context::print(describe_removal(victims, options.is_json)));
     if (options.is_dry_run || victims.empty()) return {};
     if (!options.is_forced) {
         if (::isatty(STDIN_FILENO) == 0)
@@ -153,13 +153,13 @@ void add_gc(CLI::App& app, Run& run) {
         run = [options](Context& context) -> Outcome {
             auto service = TRY_RUN(context.writer(options->is_json));
             auto const victims = TRY_RUN(service.collect(options->is_dry_run));
-            TRY_RUN(Context::print(describe(victims, options->is_json)));
+            TRY_RUN(Context::print(describe_removal(victims, options->is_json)));
             return {};
         };
     });
 }
 
-constexpr std::array<CommandRow, 5> rows{{
+constexpr std::array<CommandRow, 5> removal_rows{{
     {"delete", "delete images", add_delete},
     {"vacuum", "delete images that nothing is made from", add_vacuum},
     {"gc", "delete content that nothing refers to", add_gc},
@@ -169,6 +169,6 @@ constexpr std::array<CommandRow, 5> rows{{
 
 }  // namespace
 
-std::span<CommandRow const> removal_commands() { return rows; }
+std::span<CommandRow const> removal_commands() { return removal_rows; }
 
 }  // namespace triton::program

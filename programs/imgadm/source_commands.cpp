@@ -290,12 +290,12 @@ void add_sources_command(CLI::App& app, Run& run) {
     });
 }
 
-constexpr std::array<CommandRow, 1> rows{{
+constexpr std::array<CommandRow, 1> source_rows{{
     {"sources", "list, add and remove the sources of images", add_sources_command},
 }};
 
 }  // namespace
 
-std::span<CommandRow const> source_commands() { return rows; }
+std::span<CommandRow const> source_commands() { return source_rows; }
 
 }  // namespace triton::program

@@ -117,7 +117,7 @@ std::string unknown_command(std::string const& given) {
     return text + "; to run a program: triton-launch -- " + given;
 }
 
-Command print(std::string text) {
+Command printing(std::string text) {
     Command command;
     command.kind = Command::Kind::print;
     command.text = std::move(text);
@@ -143,8 +143,8 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     add_check_flags(flags, check, process_number);
     add_source_flags(flags, check.source, version);
     Words const words = TRY(parse_words(flags, arguments));
-    if (words.wants_help) return print(check_help(flags));
-    if (words.wants_version) return print(version_line() + "\n");
+    if (words.wants_help) return printing(check_help(flags));
+    if (words.wants_version) return printing(version_line() + "\n");
     if (words.positional.empty()) return fail("check: FILE is missing; for example: triton-launch check config.json");
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
@@ -193,8 +193,8 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     add_agent_flags(flags, agent);
     add_report_flags(flags, agent);
     Words const words = TRY(parse_words(flags, arguments, in_stage_modes));
-    if (words.wants_help) return print(general_help());
-    if (words.wants_version) return print(version_line() + "\n");
+    if (words.wants_help) return printing(general_help());
+    if (words.wants_version) return printing(version_line() + "\n");
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     if (agent.listen.empty() && agent.listen_address.empty()) TRY(refuse_tls_flags(arguments));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
@@ -233,8 +233,8 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     add_stage_control_flags(flags, command.launch);
     add_agent_flags(flags, agent);
     Words const words = TRY(parse_words(flags, arguments, in_launch_mode));
-    if (words.wants_help) return print(general_help());
-    if (words.wants_version) return print(version_line() + "\n");
+    if (words.wants_help) return printing(general_help());
+    if (words.wants_version) return printing(version_line() + "\n");
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     command.stage.options.mode = mode == Mode::init ? sidecar::StageMode::init : sidecar::StageMode::sidecar;
     if (agent.listen.empty()) {

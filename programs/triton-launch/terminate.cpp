@@ -10,17 +10,17 @@
 
 namespace {
 
-void say(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }  // nobody else to tell
+void say_now(std::string_view text) { (void)!::write(STDERR_FILENO, text.data(), text.size()); }  // nobody else to tell
 
 void say_what_was_thrown() {
-    if (!std::current_exception()) return say("terminated without an exception");
+    if (!std::current_exception()) return say_now("terminated without an exception");
     try {
         throw;
     } catch (std::exception const& error) {
-        say("nobody caught an exception: ");
-        say(error.what());
+        say_now("nobody caught an exception: ");
+        say_now(error.what());
     } catch (...) {
-        say("nobody caught an exception of an unknown type");
+        say_now("nobody caught an exception of an unknown type");
     }
 }
 
@@ -30,9 +30,9 @@ void say_what_was_thrown() {
 namespace __gnu_cxx {
 
 [[gnu::used]] void __verbose_terminate_handler() {  // NOLINT(bugprone-reserved-identifier): likewise
-    say("triton-launch: ");
+    say_now("triton-launch: ");
     say_what_was_thrown();
-    say("\n");
+    say_now("\n");
     std::abort();
 }
 

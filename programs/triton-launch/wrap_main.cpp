@@ -76,7 +76,7 @@ std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) 
 }
 
 /// Reports a wrong command line. Exit code 2, or 1 under the name of a program that uses 1.
-int usage_error(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
+int wrong_usage(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
     std::string const what = shown(parsed, argc, argv, envp);
     switch (parsed.result) {
         case WrapParse::unknown_option: say(unknown_wrap_option(argv[parsed.index])); break;
@@ -158,7 +158,7 @@ int report_wrap_failure(WrapOutcome const& outcome, WrapOptions const& options, 
 
 int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** argv, char** envp) {
     if (parsed.result == WrapParse::information) return inform(argv[parsed.index], options.flavor);
-    if (parsed.result != WrapParse::wrap) return usage_error(parsed, options, argc, argv, envp);
+    if (parsed.result != WrapParse::wrap) return wrong_usage(parsed, options, argc, argv, envp);
     if (options.stop_timeout_text) {
         auto const timeout = parse_duration(options.stop_timeout_text);
         if (!timeout) {

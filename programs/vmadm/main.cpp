@@ -19,7 +19,7 @@ namespace triton::program {
 
 namespace {
 
-void tell(Error const& error, bool as_json) {
+void tell_error(Error const& error, bool as_json) {
     (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
 }
 
@@ -47,20 +47,20 @@ void rewrite_signal(std::vector<std::string>& words, std::size_t command) {
 }
 
 int wrong_usage(std::string const& text, bool as_json) {
-    tell(fail(text).error(), as_json);
+    tell_error(fail(text).error(), as_json);
     return 2;
 }
 
 int told(std::string const& text, bool as_json) {
     if (write_all(STDOUT_FILENO, text) || errno == EPIPE) return 0;
-    tell(fail(errno, "write the output").error(), as_json);
+    tell_error(fail(errno, "write the output").error(), as_json);
     return 1;
 }
 
 /// Answers a line without a command, or with an unknown one.
 int without_command(std::string const* word, bool as_json) {
     if (word || as_json)
-        tell(fail(word ? "Invalid command: " + json::quoted(*word) + "." : "Missing command.").error(), as_json);
+        tell_error(fail(word ? "Invalid command: " + json::quoted(*word) + "." : "Missing command.").error(), as_json);
     if (!as_json) (void)write_all(STDERR_FILENO, usage_text());  // nobody to tell
     return 2;
 }
@@ -111,7 +111,7 @@ int run(std::vector<std::string> words) {
         return wrong_usage("vmadm can only be run as root.", options.has_json_errors);
     Outcome const outcome = chosen->run(options);
     if (outcome) return 0;
-    if (!outcome.error().is_told) tell(outcome.error().error, options.has_json_errors);
+    if (!outcome.error().is_told) tell_error(outcome.error().error, options.has_json_errors);
     return outcome.error().exit_code;
 }
 

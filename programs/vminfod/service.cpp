@@ -45,7 +45,7 @@ constexpr std::string_view json_type = "application/json";
 constexpr std::string_view lines_type = "application/x-ndjson";
 constexpr std::string_view events_type = "text/event-stream";
 constexpr std::string_view page_type = "text/html; charset=utf-8";
-constexpr std::size_t budget = 64 * 1024;      // of one step of a long answer
+constexpr std::size_t step_bytes = 64 * 1024;  // of one step of a long answer
 constexpr std::size_t machines_in_step = 128;  // looked at in one step
 constexpr milliseconds time_of_step{5};        // conditions may be expensive
 constexpr std::size_t lines_in_step = 256;     // of the history
@@ -302,7 +302,7 @@ private:
         auto next = last.empty() ? all.begin() : all.upper_bound(last);
         std::size_t size = 0;
         TimePoint const end = std::chrono::steady_clock::now() + time_of_step;
-        for (std::size_t looked = 0; next != all.end() && looked < machines_in_step && size < budget;
+        for (std::size_t looked = 0; next != all.end() && looked < machines_in_step && size < step_bytes;
              ++next, ++looked) {
             if (looked > 0 && std::chrono::steady_clock::now() >= end) break;
             last = next->first;

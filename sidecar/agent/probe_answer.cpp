@@ -3,6 +3,8 @@
 #include <charconv>
 #include <string>
 
+#include "lib/base/digits.h"
+
 namespace triton::agent {
 
 namespace {
@@ -10,8 +12,6 @@ namespace {
 std::unexpected<Error> no_http(std::string_view why) {
     return fail(ErrorKind::corrupt, "the answer is not HTTP: " + std::string(why));
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Parses "HTTP/1.1 200 OK".
 Result<unsigned> parse_status_line(std::string_view line) {

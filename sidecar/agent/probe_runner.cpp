@@ -43,13 +43,6 @@ std::string not_answered(Error const& why) {
     return lower_case_first(why.reason);
 }
 
-/// The addresses in the order in which they are tried. A name that means both families is up when one of them is.
-std::vector<net::Address> addresses_of(std::string_view host) {
-    if (host == "localhost") return {net::loopback_v4(), net::loopback_v6()};
-    auto const address = net::parse_address(host);
-    return address ? std::vector{*address} : std::vector<net::Address>();
-}
-
 std::string authority_of(config::ProbeTarget const& target) {
     std::string const host(target.host);
     std::string const shown = host.find(':') == host.npos ? host : "[" + host + "]";
@@ -185,7 +178,7 @@ private:
     /// not exist at all.
     static Task<Problem> connect(net::Transport& transport, config::ProbeTarget const& target, Probe const& probe) {
         Problem problem;
-        for (net::Address const& address : addresses_of(target.host)) {
+        for (net::Address const& address : net::addresses_of(target.host)) {
             if (!probe.is_wanted) break;
             auto const connected = co_await transport.connect(address, target.port);
             if (connected) co_return std::nullopt;

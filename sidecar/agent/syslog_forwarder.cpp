@@ -41,13 +41,6 @@ constexpr Duration longest_pause = std::chrono::seconds(30);
 constexpr Duration between_losses = std::chrono::seconds(10);
 constexpr Duration time_to_finish = std::chrono::seconds(2);
 
-/// The addresses in the order in which they are tried.
-std::vector<net::Address> addresses_of(std::string_view host) {
-    if (host == "localhost") return {net::loopback_v4(), net::loopback_v6()};
-    auto const address = net::parse_address(host);
-    return address ? std::vector{*address} : std::vector<net::Address>();
-}
-
 /// A connection, and whether it has ended. What the daemon sends has no meaning in this protocol. When it is much, it
 /// is read so slowly that it costs us nothing, and the rest waits where the daemon is.
 struct Connection {
@@ -196,7 +189,7 @@ private:
 
     void send_datagram(Target& target, std::string_view text) {
         int err = 0;
-        for (net::Address const& to : addresses_of(target.at.host)) {
+        for (net::Address const& to : net::addresses_of(target.at.host)) {
             err = send_to(to, target.at.port, text);
             if (err == 0) break;
         }
@@ -308,7 +301,7 @@ private:
         }
         std::string const host(target.at.host);
         Error why{ErrorKind::unavailable, {}, "it has no address", {}, 0};
-        for (net::Address const& address : addresses_of(target.at.host)) {
+        for (net::Address const& address : net::addresses_of(target.at.host)) {
             auto const connection = std::make_shared<Connection>();
             connection->transport = net::Transport::to_connect(loop_);
             net::Transport& transport = *connection->transport;

@@ -17,7 +17,7 @@ using net::Task;
 
 namespace {
 
-constexpr std::string_view json_type = "application/json";
+constexpr std::string_view json_media_type = "application/json";
 constexpr Duration longest_wait = std::chrono::seconds(20);
 constexpr Duration call_limit = std::chrono::seconds(10);
 /// Pages of other origins must not see an answer, not even as a script or an image, and nobody may store one.
@@ -35,7 +35,7 @@ HttpResponse with_fields(HttpResponse response) {
 
 HttpResponse json_response(std::string body) {
     HttpResponse response;
-    response.type = json_type;
+    response.type = json_media_type;
     response.body = std::move(body);
     response.body += '\n';
     return with_fields(std::move(response));
@@ -45,7 +45,7 @@ HttpResponse text(unsigned status, std::string_view words) {
     return with_fields(net::text_response(status, std::string(words)));
 }
 
-HttpResponse failed(Error const& error) {
+HttpResponse failure(Error const& error) {
     HttpResponse response = text(row_of(error.kind).http_status, error.text());
     response.asks_to_retry = response.status == 503;
     return response;
@@ -127,7 +127,7 @@ HttpResponse Ui::page() const {
 HttpResponse Ui::configurations() {
     if (!configurations_text_) configurations_text_ = std::make_shared<std::string const>(configurations_.text());
     HttpResponse response;
-    response.type = json_type;
+    response.type = json_media_type;
     response.shared_body = configurations_text_;
     return with_fields(std::move(response));
 }
@@ -159,7 +159,7 @@ Task<HttpResponse> Ui::logs(HttpRequest const& request) {
     auto wanted = parse_ui_logs(request.body);
     if (!wanted) co_return text(400, wanted.error());
     auto const replies = co_await call(std::move(*wanted));
-    if (!replies) co_return failed(replies.error());
+    if (!replies) co_return failure(replies.error());
     co_return json_response(replies->empty() ? "{}" : json::Writer{}.value(replies->front()).text());
 }
 
@@ -171,7 +171,7 @@ Task<HttpResponse> Ui::command(HttpRequest const& request) {
     auto const replies = co_await call(std::move(*wanted));
     if (replies) co_return text(200, "OK");
     std::vector<std::string> const& others = replies.error().details;
-    if (others.empty()) co_return failed(replies.error());
+    if (others.empty()) co_return failure(replies.error());
     for (std::string const& other : others)
         why.append(&other == others.data() ? "" : ", ").append(json::shown(other));
     co_return text(row_of(replies.error().kind).http_status, why);

@@ -15,7 +15,7 @@ namespace {
 constexpr std::size_t most_token_bytes = 64 << 10;
 constexpr std::size_t most_certificate_bytes = 1 << 20;
 
-std::string trimmed(std::string text) {
+std::string without_end(std::string text) {
     std::size_t const end = text.find_last_not_of(" \t\r\n");
     text.resize(end == text.npos ? 0 : end + 1);
     return text;
@@ -42,7 +42,7 @@ Result<std::string> ServiceAccount::token(bool must_read) {
     std::string const path = directory_ + "/token";
     Stamp const now = stamp(path);
     if (!must_read && now == token_stamp_ && now.size >= 0) return token_;
-    std::string token = trimmed(TRY(read_token(path)));
+    std::string token = without_end(TRY(read_token(path)));
     bool const is_clean = std::ranges::all_of(token, [](char c) { return c > 0x20 && c < 0x7f; });
     if (token.empty() || !is_clean) return fail(path + ": no token in it");
     token_ = std::move(token);
@@ -67,7 +67,7 @@ Result<net::Certificates::Context> ServiceAccount::tls() {
 
 Result<std::string> ServiceAccount::pod_namespace() const {
     std::string const path = directory_ + "/namespace";
-    std::string name = trimmed(TRY(read_file(path, most_token_bytes)));
+    std::string name = without_end(TRY(read_file(path, most_token_bytes)));
     if (name.empty()) return fail(path + ": empty");
     return name;
 }

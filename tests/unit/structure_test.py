@@ -7,8 +7,10 @@
 2. every *_test.cpp and *_fuzz.cpp below tests/ is built by a target: its folder is in a call of tests_of(), or a CMakeLists.txt
    names it; every directory with Python tests is run by CTest or by ./dev;
 3. .clang-tidy looks at the headers of every folder, and ARCHITECTURE.md names nothing that is not there;
-4. no TRY between the braces of an aggregate, where GCC 12 leaks;
-5. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
+4. what a file has for itself (an unnamed namespace) has a name that nothing else in its folder has, nor what is declared
+   where it would hide that: a library is compiled as one unit, where the one would quietly take the other's place;
+5. no TRY between the braces of an aggregate, where GCC 12 leaks;
+6. the objects of the CMake library `wrap`, which run before libc has started, need nothing that they do not bring.
 
 usage: structure_test.py SOURCE_DIR [--nm NM OBJECT...]
 """
@@ -16,6 +18,7 @@ usage: structure_test.py SOURCE_DIR [--nm NM OBJECT...]
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 # folder -> its namespace, and the folders that it may include besides itself
@@ -100,6 +103,16 @@ SEEN_BY = {
     re.compile(r"^systemd/sd-"): "host/systemd",
     re.compile(r"^re2/"): "host/machine sidecar/agent",
 }
+# Declarations begin in the first column; each pattern's group is the name.
+DECLARATIONS = (
+    re.compile(r"^using (\w+) ="),
+    re.compile(r"^(?:template <[^>]*>\s*)?(?:struct|class|enum class|enum|union|concept)\s+(\w+)"),
+    re.compile(r"^(?!using |namespace |template|#|//|static_assert|\}|return|TRY)[\w:<>,&*\s\[\]().'\"-]*?[\s&*](\w+)\((?!\s*\*)"),
+    re.compile(r"^(?!using )(?:inline |constexpr |const |static |constinit |thread_local |extern )*[\w:<>,&*\s]+?[\s&*>](\w+)(?:\{|\s=\s|;|\[)"),
+)
+OPENING = re.compile(r"^(?:inline )?namespace ([\w:]*) ?\{")
+# Overloads that are told apart by the type of a tag.
+OVERLOADED = {"table"}
 TESTS_OF = re.compile(r"^tests_of\(\s*\w+\s+([^)]*)\)", re.MULTILINE)
 LIBRARY = re.compile(r"add_(?:library|executable)\(\s*([\w-]+)")
 LINKS = re.compile(r"target_link_libraries\(\s*([\w-]+)([^)]*)\)")
@@ -196,6 +209,52 @@ def wrong_namespaces(root: Path) -> list[str]:
     return found
 
 
+def declared(text: str) -> Iterator[tuple[str, bool, str]]:
+    """The names at namespace level: (named namespace, whether it is within an unnamed one, name)."""
+    open_namespaces: list[str] = []
+    is_in_braces = False
+    for line in text.splitlines():
+        opening = OPENING.match(line)
+        if opening and not line.endswith("}"):
+            open_namespaces.append(opening[1])
+        elif line.startswith("}"):
+            if open_namespaces and (line.startswith("}  // namespace") or (line == "}" and not is_in_braces)):
+                open_namespaces.pop()
+            is_in_braces = False
+            continue
+        is_in_braces = is_in_braces or (not opening and line.endswith(("{", 'R"(')))
+        if not opening and open_namespaces and line and line[0] not in " /#":
+            found = next((match for match in (pattern.match(line) for pattern in DECLARATIONS) if match), None)
+            name = found[1] if found else ""
+            if name and f"::{name}(" not in line:  # else it is a member's definition
+                yield "::".join(one for one in open_namespaces if one), "" in open_namespaces, name
+
+
+def shared_names(root: Path) -> list[str]:
+    public: dict[str, set[tuple[str, str, str]]] = {}  # name -> namespace, folder, header
+    private: dict[tuple[str, str], set[tuple[str, str]]] = {}  # folder, name -> namespace, file
+    for top in {folder.split("/")[0] for folder in FOLDERS}:
+        for source in (root / top).rglob("*.[hc]*"):
+            if source.suffix not in {".h", ".cpp"}:
+                continue
+            path = str(source.relative_to(root))
+            for namespace, is_private, name in declared(source.read_text()):
+                if source.suffix == ".h" and not is_private:
+                    public.setdefault(name, set()).add((namespace, folder_of(path), path))
+                elif source.suffix == ".cpp" and is_private:
+                    private.setdefault((folder_of(path), name), set()).add((namespace, path))
+    found = []
+    for (folder, name), places in sorted(private.items()):
+        files = sorted(path for _, path in places)
+        if len(files) > 1 and name not in OVERLOADED:
+            found.append(f"{name} is a name of {' and of '.join(files)}")
+        visible = {folder, *FOLDERS[folder][1].split()}
+        for where, other, header in sorted(public.get(name, ())):
+            if other in visible and any((namespace + "::").startswith(where + "::") for namespace, _ in places):
+                found.append(f"{name} is a name of {files[0]} and of {header}")
+    return found
+
+
 def circles() -> list[str]:
     done: set[str] = set()
 
@@ -273,7 +332,7 @@ def foreign_symbols(nm: str, objects: list[str]) -> list[str]:
 def main(arguments: list[str]) -> int:
     root = Path(arguments[0]).resolve()
     found = circles() + wrong_includes(root) + wrong_asio(root) + wrong_libraries(root) + wrong_links(root) + wrong_namespaces(root)
-    found += leaking_braces(root) + unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
+    found += shared_names(root) + leaking_braces(root) + unlisted_tests(root) + unrun_suites(root) + unlooked_folders(root) + stale_names(root)
     if arguments[1:2] == ["--nm"]:
         found += foreign_symbols(arguments[2], arguments[3:])
     for problem in found:
