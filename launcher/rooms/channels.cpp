@@ -482,7 +482,9 @@ void Channels::process_ended(ProcessId id, int status) {
     OutputKey const key = output_key(id);
     if (output_ && (program.is_captured() || output_->terminal(key) >= 0)) output_->process_ended(key);
     if (attachments_) attachments_->ended(terminal_key(key), status);
-    if (program.plan && !program.plan->needs.has_piped_input) abandon_link(program.name);
+    // Only the first can have been the reader: one that has others beside it is none.
+    bool const may_have_read = id.number == ProcessNumber{1};
+    if (may_have_read && program.plan && !program.plan->needs.has_piped_input) abandon_link(program.name);
     if (ProgramTable::Instance const* const mine = table_.find_instance(id); mine && !mine->status.empty())
         program.instance(id.number).status.clear();
 }

@@ -258,7 +258,7 @@ void ConfigurationKeeper::look_again() {
         line_.answer_reload(outcome());
         return watch_.read_at(began_ + options_.wait_for_pod);
     }
-    if (std::exchange(is_ahead_, false)) return;  // it follows from scouted()
+    if (std::exchange(is_ahead_, false) && scout_.is_busy()) return;  // it follows from scouted()
     if (has_helper()) {
         looks_afterwards_ = true;
         return;

@@ -26,11 +26,16 @@ DocumentScout::Way DocumentScout::ended(Children::Outcome const& outcome) {
     is_busy_ = false;
     switch (outcome.how) {
         case How::exited:
-        case How::signalled: hangs_ = false; return Way::clear;
+        case How::signalled:
+            hangs_ = false;
+            taken_since_.reset();
+            return Way::clear;
         case How::timed_out: hangs_ = true; return Way::hangs;
         case How::cancelled: return Way::unknown;
         case How::not_started:
             if (outcome.error.kind != ErrorKind::busy) return Way::clear;
+            if (!taken_since_) taken_since_ = steady_now();  // by one that was cancelled, and does not end
+            if (steady_now() > *taken_since_ + time_to_look) hangs_ = true;
             return hangs_ ? Way::hangs : Way::taken;
     }
     std::unreachable();

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 #include "launcher/children/children.h"
 #include "lib/base/clock.h"
@@ -34,6 +35,7 @@ private:
     Children& children_;
     bool is_busy_ = false;
     bool hangs_ = false;  // the latest that ended
+    std::optional<TimePoint> taken_since_;
 };
 
 }  // namespace triton::launcher

@@ -119,3 +119,18 @@ def test_a_reader_that_reads_no_longer(place):
     launcher.replace({"web": service("web", output={"to": "reader"}), "reader": service("reader")})
     launcher.ctl("restart", "web")
     assert launcher.stop() == Exit(code=0)
+
+
+def test_the_end_of_another_process_takes_nothing_from_the_reader(place):
+    """By a new configuration the reader is none any more, and has a second process; both go on as they were started."""
+    path, go = place.area / "log", place.area / "go"
+    os.mkfifo(f"{go}.fifo")
+    script = 'while [ ! -e "$0" ]; do read -t 0.02 x <>"$0.fifo"; done; echo late; exec sleep 1000'
+    web = {"command": ["bash", "-c", script, str(go)]}
+    launcher = run(place, {"web": {**web, "output": {"to": "logger"}}, "logger": logger(path)})
+    launcher.wait_for_event("process-started", program="web")
+    launcher.replace({"web": {**web, "output": "null"}, "logger": {**logger(path), "count": 2}})
+    launcher.wait_for_event("process-exited", program="logger", process=2)  # it has no input
+    go.touch()
+    eventually(lambda: "late" in lines(path), "the first one reads on")
+    assert launcher.stop() == Exit(code=0)
