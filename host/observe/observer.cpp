@@ -138,7 +138,7 @@ public:
         if (inotify_.is_open()) net::spawn(around_.loop, take_file_events(shared_from_this()));
         loaded_ = std::move(loaded);
         bus_watch_->start();
-        if (has_zfs()) zfs_watch_->start();
+        watch_zfs();
     }
 
     void abandon() {
@@ -438,6 +438,7 @@ private:
     void end_refresh_when_complete() {
         if (!is_refreshing_ || around_.agenda.is_refreshing()) return;
         is_refreshing_ = false;
+        watch_zfs();
         refresh_.took = std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - refresh_begun_).count();
         ++facts_.refreshes;
         facts_.refreshed_at = settings_.now();
@@ -523,6 +524,13 @@ private:
                 .note = bus_watch_->trouble(),
                 .notifications = signals,
                 .losses = bus_watch_->losses()};
+    }
+
+    /// The pool may be made, or named, later than we start.
+    void watch_zfs() {
+        if (is_zfs_watched_ || is_stopping_ || !has_zfs()) return;
+        is_zfs_watched_ = true;
+        zfs_watch_->start();
     }
 
     [[nodiscard]] bool has_zfs() const { return loader_eyes_.pool->kind() == storage::Backend::zfs; }
@@ -661,6 +669,7 @@ private:
     TimePoint refresh_begun_;
     std::function<void()> loaded_;
     bool is_refreshing_ = false;
+    bool is_zfs_watched_ = false;
     bool is_loading_ = false;
     bool is_loaded_ = false;
     bool is_polling_ = false;

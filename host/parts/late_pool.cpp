@@ -1,5 +1,7 @@
 #include "host/parts/late_pool.h"
 
+#include <atomic>
+#include <mutex>
 #include <utility>
 
 #include <unistd.h>
@@ -19,12 +21,12 @@ public:
         : layout_(std::move(layout)), patience_(patience) {}
 
     [[nodiscard]] storage::Backend kind() const override {
-        if (pool_) return pool_->kind();
+        if (auto const* const pool = opened_.load()) return pool->kind();
         auto const settings = settings_now();
         return settings && !settings->dataset.empty() ? storage::Backend::zfs : storage::Backend::directory;
     }
     [[nodiscard]] std::string path(TreeName const& tree) const override {
-        if (pool_) return pool_->path(tree);
+        if (auto const* const pool = opened_.load()) return pool->path(tree);
         auto const settings = settings_now();
         std::string const base = (settings ? settings->path : layout_.root) + '/' + tree.text();
         return kind() == storage::Backend::zfs ? base : base + "/@tree";
@@ -72,7 +74,10 @@ public:
         return TRY(open())->snapshot_facts(tree);
     }
     Result<UniqueFd> open(TreeName const& tree) override { return TRY(open())->open(tree); }
-    [[nodiscard]] std::string dataset(TreeName const& tree) const override { return pool_ ? pool_->dataset(tree) : ""; }
+    [[nodiscard]] std::string dataset(TreeName const& tree) const override {
+        auto const* const pool = opened_.load();
+        return pool ? pool->dataset(tree) : "";
+    }
     Result<std::vector<std::string>> recover() override { return TRY(open())->recover(); }
 
 private:
@@ -83,17 +88,22 @@ private:
     }
 
     Result<storage::Pool*> open() {
+        std::lock_guard const alone(opening_);
         if (pool_) return pool_.get();
         storage::Settings const settings = TRY(settings_now());
         if (::access((settings.path + "/@pool/format").c_str(), F_OK) != 0)
             return fail(ErrorKind::not_found, "there is no pool at " + settings.path);
         pool_ = TRY(storage::open_pool(settings));
+        opened_ = pool_.get();
         return pool_.get();
     }
 
     machine::Layout layout_;
     std::optional<std::chrono::milliseconds> patience_;
+    std::mutex opening_;
     std::unique_ptr<storage::Pool> pool_;
+    std::atomic<storage::Pool*> opened_ =
+        nullptr;  // kind, path and dataset are asked by other threads than the one that opens it
 };
 
 }  // namespace
