@@ -116,8 +116,8 @@ Result<> Catalog::replace_layers(Image const& image, std::span<Layer const> laye
     if (TRY(get(image.uuid())).tree != image.tree)
         return fail(ErrorKind::refused,
                     "image " + uuid + " is installed with other content; it has to be deleted first");
-    TRY(database_->run("UPDATE image SET digest = ?, size = ? WHERE uuid = ?", image.digest,
-                       static_cast<std::int64_t>(image.size), uuid));
+    TRY(database_->run("UPDATE image SET source = ?, reference = ?, digest = ?, size = ? WHERE uuid = ?", image.source,
+                       image.reference, image.digest, static_cast<std::int64_t>(image.size), uuid));
     TRY(database_->run("DELETE FROM image_layer WHERE uuid = ?", uuid));
     return add_layers(image.uuid(), layers);
 }

@@ -106,6 +106,7 @@ struct ScrubFinding {
     std::vector<std::string> images;  ///< titles of the images that were made from it
     bool was_fetched_again = false;
     bool is_quarantined = false;  ///< its bytes are kept for inspection
+    bool is_tree = false;
     std::string reason;
 };
 

@@ -343,6 +343,27 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
     return {};
 }
 
+/// The same layer may be compressed in several ways. An image that is repaired keeps the blobs that it has, and what it
+/// has lost is brought as it is now.
+Result<> keep_blobs(Workshop& shop, Plan& plan, std::optional<Damage>& damage) {
+    if (!damage) return {};
+    auto const installed = TRY(shop.catalog.layers(plan.image.uuid()));
+    if (installed.size() != plan.layers.size()) return {};
+    std::vector<role::Digest> const lost = damage->blobs;
+    for (std::size_t i = 0; i < installed.size(); ++i) {
+        if (installed[i].chain != plan.layers[i].chain || installed[i].blob == plan.layers[i].blob) continue;
+        auto const digest = TRY(role::Digest::parse(installed[i].blob));
+        if (auto const blob = TRY(shop.store.find(digest))) {
+            plan.layers[i].blob = installed[i].blob;
+            plan.descriptors[i] = {
+                .media_type = blob->facts.media_type, .digest = installed[i].blob, .size = blob->size};
+        } else if (std::ranges::find(lost, digest) != lost.end()) {
+            damage->blobs.push_back(TRY(role::Digest::parse(plan.layers[i].blob)));
+        }
+    }
+    return {};
+}
+
 /// The layers of an installed image whose tree is good; otherwise none.
 Result<std::vector<Layer>> intact_layers(Workshop& shop, Plan const& plan, std::optional<Damage> const& damage) {
     if (!damage || !damage->has_tree) return std::vector<Layer>();
@@ -385,7 +406,8 @@ void tell_installed(Workshop& shop, Image const& image, std::optional<Damage> co
 Result<Imported> install_layers(Workshop& shop, OciOrigin& origin, Plan plan, ImportOptions const& options) {
     content::KeyLock const alone = TRY(shop.lock({image_key(plan.image.uuid())}, lock_patience));
     if (auto done = TRY(already_installed(shop, plan, options))) return *done;
-    auto const damage = TRY(damage_of(shop, plan.image.uuid()));
+    auto damage = TRY(damage_of(shop, plan.image.uuid()));
+    TRY(keep_blobs(shop, plan, damage));
     auto intent = TRY(OpenIntent::begin(shop, "import of " + plan.shown, plan.image.uuid(), chains_of(plan)));
     auto const work = [&]() -> Result<> {
         content::KeyLock const trees = TRY(shop.lock(chain_keys(plan), lock_patience));

@@ -60,6 +60,10 @@ Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference c
 std::unique_ptr<OciOrigin> open_registry(Workshop& shop, content::LeaseId lease, RegistryReference const& reference,
                                          RegistryAccess access);
 
+/// What the store still has of the image whose manifest or index has that digest; it fails with `not_found` when a part
+/// that is asked for is missing.
+std::unique_ptr<OciOrigin> open_stored(Workshop& shop, content::LeaseId lease, std::string const& digest);
+
 /// Opens a layout in a directory. Errors: those of opening it.
 Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
                                                LayoutReference const& reference);

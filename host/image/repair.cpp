@@ -21,13 +21,14 @@ Result<Imported> repair_oci(Workshop& shop, OciOrigin& origin, OciName const& na
     return fail(ErrorKind::corrupt, name.reference + " is not image " + image.uuid().text() + " any longer");
 }
 
-/// Asks for the digest, because a tag may have moved.
+/// Asks for the digest, because a tag may have moved. Nobody is asked when the store has all that is needed.
 struct Repair {
     Workshop& shop;
     Image const& image;
     ImportOptions const& options;
 
     Result<Imported> operator()(RegistryReference const& reference) const {
+        if (auto repaired = TRY(from_store(name_of(reference)))) return *repaired;
         RegistryReference exact = reference;
         exact.digest = image.digest;
         auto access = TRY(registry_access(shop, reference, options));
@@ -41,6 +42,7 @@ struct Repair {
     Result<Imported> operator()(LayoutReference const& reference) const {
         LayoutReference exact = reference;
         exact.digest = image.digest;
+        if (auto repaired = TRY(from_store(name_of(reference)))) return *repaired;
         if (reference.is_archive) return import_layout_archive(shop, exact, options);
         auto lease = TRY(WorkLease::make(shop, "repair of " + image.uuid().text()));
         auto const origin = TRY(open_layout(shop, lease.id(), exact));
@@ -52,9 +54,27 @@ struct Repair {
     Result<Imported> operator()(Uuid const&) const { return by_file(); }
     Result<Imported> operator()(PathReference const&) const { return by_file(); }
 
+    Result<std::optional<Imported>> from_store(OciName const& name) const {
+        auto const damage = TRY(damage_of(shop, image.uuid()));
+        if (!damage || !damage->blobs.empty()) return std::optional<Imported>();
+        auto lease = TRY(WorkLease::make(shop, "repair of " + image.uuid().text()));
+        auto const origin = open_stored(shop, lease.id(), image.digest);
+        auto repaired = repair_oci(shop, *origin, name, image, options);
+        TRY(lease.end());
+        if (repaired) return *std::move(repaired);
+        TRY(shop.check_cancelled());
+        return std::optional<Imported>();  // it lacks something, and its origin has the whole
+    }
+
     Result<Imported> by_file() const {
         auto lease = TRY(WorkLease::make(shop, "repair of " + image.uuid().text()));
-        content::Blob const blob = TRY(fetch_image_file(shop, image, lease.id()));
+        auto const damage = TRY(damage_of(shop, image.uuid()));
+        content::Blob const blob = TRY(fetch_image_file(shop, image, lease.id(), options.source));
+        if (damage && !TRY(damage_of(shop, image.uuid()))) {  // only the file was missing
+            TRY(lease.end());
+            tell_installed(shop, image, damage);
+            return Imported{image.uuid(), false};
+        }
         Imported repaired = TRY(install_blob(shop, blob, image.manifest, image.source, options));
         TRY(lease.end());
         return repaired;

@@ -42,7 +42,7 @@ bool is_manifest(content::BlobFacts const& facts) {
 Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const& bad) {
     auto lease = TRY(WorkLease::make(shop, "repair of " + bad.digest.text()));
     if (image.reference.empty()) {
-        TRY(fetch_image_file(shop, image, lease.id()));
+        TRY(fetch_image_file(shop, image, lease.id(), ""));
     } else {
         auto const origin = TRY(origin_of(shop, lease.id(), image.reference));
         // Its size, as it was when it was verified: the file may have another one by now.
@@ -83,6 +83,7 @@ Result<std::vector<ScrubFinding>> lost_trees(Workshop& shop) {
         auto const layers = TRY(shop.catalog.layers(image.uuid()));
         lost.push_back({.digest = layers.empty() ? image.tree : layers.back().chain,
                         .images = {full_title(image)},
+                        .is_tree = true,
                         .reason = "its tree, " + image.tree + ", is missing"});
     }
     return lost;

@@ -471,9 +471,23 @@ Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOpti
     return imported;
 }
 
-Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, content::LeaseId lease) {
+Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, content::LeaseId lease,
+                                       std::string_view only) {
     if (image.manifest.files.size() != 1) return fail(ErrorKind::unsupported, "its image has no file of its own");
     ImageFile const& file = image.manifest.files.front();
+    auto const layers = TRY(shop.catalog.layers(image.uuid()));
+    if (layers.size() == 1) {
+        auto const digest = TRY(role::Digest::parse(layers.front().blob));
+        if (TRY(shop.store.protect(lease, digest))) {
+            if (auto blob = TRY(shop.store.find(digest))) return *std::move(blob);
+        }
+    }
+    if (!only.empty()) {
+        Source const source = TRY(asked_sources(shop, only)).front();
+        if (source.type == SourceType::registry)
+            return fail(std::string(only) + " is a registry, and has images by name only");
+        return fetch_file(shop, source, image.manifest, file, lease);
+    }
     for (Source const& source : shop.configuration.sources) {
         if (source.url == canonical_url(image.source)) return fetch_file(shop, source, image.manifest, file, lease);
     }

@@ -23,8 +23,10 @@ Result<AvailableImage> available_image(Workshop& shop, Uuid const& uuid, std::st
 /// Imports an image by its UUID, and before it the images that it is an increment of.
 Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOptions const& options);
 
-/// Fetches the file of an installed image again, from the source that it came from.
-Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, content::LeaseId lease);
+/// The file of an installed image: that of the store, or else fetched again, from the source named `only`, or, when
+/// that is empty, from the one that it came from.
+Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, content::LeaseId lease,
+                                       std::string_view only);
 
 /// Checks that a source answers as its type says. Errors: why it does not.
 Result<> ping_source(Workshop& shop, Source const& source);

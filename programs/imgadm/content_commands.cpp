@@ -1,5 +1,6 @@
 // scrub, why: what the content of images is good for, and whether it still is.
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <string>
@@ -30,8 +31,11 @@ std::string describe_content(image::ScrubReport const& report) {
         for (std::string const& image : finding.images)
             text += "  used by image " + harmless(image) + "\n";
     }
+    auto const trees = std::ranges::count_if(report.bad, &image::ScrubFinding::is_tree);
+    auto const bad = std::ranges::ssize(report.bad) - trees;
     return text + std::to_string(report.blobs) + " blobs, " + shown_bytes(report.bytes) + ": " +
-           (report.bad.empty() ? "all are good" : std::to_string(report.bad.size()) + " are bad") +
+           (bad == 0 ? "all are good" : std::to_string(bad) + " are bad") +
+           (trees == 0 ? "" : "; " + std::to_string(trees) + (trees == 1 ? " tree is missing" : " trees are missing")) +
            (report.failure ? "; the others were not read\n" : "\n");
 }
 
@@ -43,11 +47,15 @@ std::string as_json(image::ScrubReport const& report) {
             .member("digest", finding.digest)
             .member("reason", finding.reason)
             .member("fetchedAgain", finding.was_fetched_again)
+            .member("quarantined", finding.is_quarantined)
+            .member("tree", finding.is_tree)
             .key("images")
             .list(finding.images)
             .close('}');
     }
-    out.close(']').close('}');
+    out.close(']');
+    if (report.failure) out.member("failure", report.failure->text());  // the other blobs were not read
+    out.close('}');
     return std::move(out).text() + "\n";
 }
 

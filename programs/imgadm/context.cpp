@@ -44,6 +44,11 @@ ProgressOutput& Context::output(bool is_quiet) {
 
 Result<image::ImageService> Context::reader() { return image::ImageService::open_for_reading(settings()); }
 
+Result<image::ImageService> Context::downloader(bool is_quiet) {
+    keeps_downloads_ = true;
+    return writer(is_quiet);
+}
+
 Result<image::ImageService> Context::writer(bool is_quiet) {
     return image::ImageService::open(settings(), output(is_quiet));
 }

@@ -36,6 +36,9 @@ public:
     Result<image::ImageService> reader();
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
+    /// The same for a command that downloads: when it is interrupted, what has come is kept.
+    Result<image::ImageService> downloader(bool is_quiet = false);
+    [[nodiscard]] bool keeps_downloads() const { return keeps_downloads_; }
 
     /// The content of a file that the user names; -: of standard input. Errors: as read_file().
     static Result<std::string> read_input(std::string const& path, std::size_t limit);
@@ -58,6 +61,7 @@ private:
 
     GlobalOptions const* options_;
     int cancel_;
+    bool keeps_downloads_ = false;
     std::unique_ptr<ProgressOutput> output_;
 };
 

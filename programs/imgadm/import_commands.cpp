@@ -108,7 +108,7 @@ std::expected<void, Failure> check_uses(ImportCommand const& command, std::span<
 
 Outcome install(Context& context, ImportCommand const& command) {
     std::string const manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
-    auto service = TRY_RUN(context.writer(command.options.is_quiet));
+    auto service = TRY_RUN(context.downloader(command.options.is_quiet));
     TRY_RUN(service.install(manifest, absolute(command.file), command.options));
     return {};
 }
@@ -132,7 +132,7 @@ Outcome import(Context& context, ImportCommand command) {
         references.push_back(*std::move(reference));
     }
     if (auto const used = check_uses(command, references); !used) return used;
-    auto service = TRY_RUN(context.writer(command.options.is_quiet));
+    auto service = TRY_RUN(context.downloader(command.options.is_quiet));
     for (image::Reference const& reference : references)
         TRY_RUN(service.import(reference, command.options));
     return {};
@@ -186,7 +186,7 @@ Outcome update(Context& context, UpdateCommand const& command) {
         if (!reference) return std::unexpected(reference.error());
         references.push_back(*std::move(reference));
     }
-    auto service = TRY_RUN(context.writer());
+    auto service = TRY_RUN(context.downloader());
     auto const changes = service.update(references, command.is_dry_run, command.options);
     if (!changes) return std::unexpected(not_installed(changes.error()));
     Error const* failure = nullptr;

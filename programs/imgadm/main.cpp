@@ -62,7 +62,8 @@ int main(int argc, char** argv) {
     if (context.is_cancelled() && failure.exit != ExitCode::interrupted) {
         failure.exit = ExitCode::interrupted;
         failure.code = "Interrupted";
-        failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");
+        if (context.keeps_downloads())
+            failure.error.details.emplace_back("Downloads are kept; the same command continues from there.");
     }
     return report(failure, line->options.has_json_errors || asks_for_json(words));
 }

@@ -11,7 +11,7 @@
 namespace triton::program {
 
 std::string absolute(std::string const& path) {
-    if (path.empty() || path.starts_with('/')) return path;
+    if (path.empty()) return path;
     std::error_code error;
     auto const whole = std::filesystem::absolute(path, error);
     if (error) return path;  // without a current directory it stays relative, which is refused, or leads nowhere

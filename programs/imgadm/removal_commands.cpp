@@ -47,7 +47,10 @@ Run for_each_named(std::shared_ptr<Names> names, Change change) {
         auto service = TRY_RUN(context.writer());
         Outcome outcome;
         for (std::string const& name : names->images) {
-            if (context.is_cancelled()) return std::unexpected(interrupted());
+            if (context.is_cancelled()) {
+                if (!outcome) context.warning(outcome.error().error.text());
+                return std::unexpected(interrupted());
+            }
             auto done = change_one(service, name, change);
             if (done) continue;
             if (!outcome) context.warning(outcome.error().error.text());

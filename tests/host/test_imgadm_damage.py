@@ -1,6 +1,7 @@
 """What happens to images whose files were damaged, or removed, since they were installed: scrub says it until it is repaired,
 and importing an image again repairs it."""
 
+import gzip
 import json
 import os
 import shutil
@@ -155,3 +156,75 @@ def test_a_repair_does_not_change_what_an_image_is(area, host):
     assert host.layers() == []
     host.run("import", "--uuid", UUID, one)
     assert host.get(UUID)["manifest"]["name"] == "mine" and (host.tree(UUID) / "a").read_text() == "1"
+
+
+def recompressed(layout, to):
+    """The same image with other bytes: each layer is compressed anew, so that only the configuration keeps its digest."""
+    shutil.copytree(layout.path, to)
+    made = Layout.__new__(Layout)
+    made.path = to
+    manifest = made.manifest("1")
+    for layer in manifest["layers"]:
+        layer.update(made.put(gzip.compress(gzip.decompress(made.blob(layer["digest"]).read_bytes()), compresslevel=1, mtime=1)))
+    (to / "index.json").write_text(json.dumps({"schemaVersion": 2, "manifests": []}))
+    made.tag("1", made.put(manifest))
+    return made
+
+
+@pytest.mark.parametrize("part", ["tree", "layer", "both"])
+def test_a_repair_by_other_bytes_of_the_same_image_is_whole(area, host, layout, part):
+    reference = f"oci:{layout.path}:1"
+    host.run("import", reference)
+    before, uuid = look(host.tree(reference)), host.uuids()[0]
+    other = recompressed(layout, area / "other/layout")
+    if part != "tree":
+        blob_of(host, layout.manifest("1")["layers"][0]["digest"]).unlink()
+    if part != "layer":
+        shutil.rmtree(host.pool / "layers")
+    assert host.run("import", f"oci:{other.path}:1").stdout == f"Repaired image {uuid} (layout@1)\n"
+    image = host.get(uuid)
+    # What it says of where it is from belongs together, and with it the next repair finds what it needs.
+    assert image["reference"] == f"oci:{other.path}:1" and image["digest"] == other.descriptor("1")["digest"]
+    shutil.rmtree(layout.path)
+    host.run("gc")
+    for layer in host.blobs():
+        damage(blob_of(host, layer))
+    host.start("scrub").communicate(timeout=PATIENCE)  # it finds there only what was brought from there
+    shutil.rmtree(host.pool / "layers")
+    host.run("import", f"oci:{other.path}:1")
+    assert look(host.tree(uuid)) == before
+    assert host.run("scrub").stdout.endswith("all are good\n")
+    host.run("delete", uuid)
+    assert host.layers() == [] and host.blobs() == [] and host.left_over() == []
+
+
+@pytest.mark.parametrize("kind", ["layout", "archive", "registry"])
+def test_a_lost_tree_is_made_of_what_the_store_has(area, host, layout, registry, kind):
+    tarball(layout.path, area / "layout.tar")
+    reference = {"layout": f"oci:{layout.path}:1", "archive": f"oci-archive:{area}/layout.tar:1"}.get(kind) or registry.push(f"oci:{layout.path}:1", "app:1")
+    host.run("import", reference)
+    before, uuid = look(host.tree(reference)), host.uuids()[0]
+    if kind == "registry":
+        registry.close()
+    shutil.rmtree(layout.path)
+    (area / "layout.tar").unlink()
+    shutil.rmtree(host.pool / "layers")
+    assert host.run("import", uuid).stdout.startswith(f"Repaired image {uuid} ")
+    assert look(host.tree(uuid)) == before
+    assert host.run("scrub").stdout.endswith("all are good\n")
+    assert host.left_over() == []
+
+
+def test_the_file_of_an_image_comes_from_the_store_or_from_the_source_that_is_named(area, host, imgapi):
+    content = tarball(fill(area / "tree", {"b": "2"}), area / "b.tar").read_bytes()
+    imgapi.add(UUID, content)
+    host.run("sources", "-a", imgapi.url)
+    host.run("import", "-q", UUID)
+    host.run("sources", "-d", imgapi.url)
+    shutil.rmtree(host.pool / "layers")
+    assert host.run("import", UUID).stdout.startswith("Repaired image ")  # nobody was asked
+    for blob in host.blobs():
+        damage(blob_of(host, blob))
+    assert "is no longer a source" in host.run("scrub", code=1).stderr
+    assert host.run("import", UUID, "-S", imgapi.url).stdout.startswith("Repaired image ")
+    assert host.run("scrub").stdout.endswith("all are good\n")
