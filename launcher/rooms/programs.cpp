@@ -144,7 +144,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
             add_missing(spec.policy.after, reader);
         }
         auto const at = static_cast<std::size_t>(ids[i]);
-        if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].is_configured)
+        if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].name == plan.settings.name)
             spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);
         specs->push_back(std::move(spec));
     }

@@ -193,7 +193,8 @@ void Supervisor::reconfigure(Place const& at) {
 }
 
 /// Starts an ended process again if its program wants that. One that has failed may have failed because of what has
-/// changed; one that is done stays done until its program wants it anew.
+/// changed; one that is done stays done until its program wants it anew. It is another one that comes back, unless it
+/// is the same, while the one that was there waits to be undone.
 void Supervisor::reconfigure_ended(Place const& at) {
     if (!is_wanted(at)) {
         if (!is_undone_by_stop(at)) return down(at);
@@ -203,7 +204,7 @@ void Supervisor::reconfigure_ended(Place const& at) {
     if (at.program.is_held) return;
     if (at.policy().kind == ProgramKind::scheduled || !at.program.is_changed) return;
     bool const is_wanted_anew = at.process.state == State::failed || at.policy().on_change == OnChange::restart;
-    if (is_wanted_anew || at.program.is_other_kind) begin_anew(at);
+    if (is_wanted_anew || at.program.is_other_kind || at.program.is_new) begin_anew(at);
 }
 
 void Supervisor::reconfigure_running(Place const& at) {

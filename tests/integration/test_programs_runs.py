@@ -198,6 +198,28 @@ def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
     assert launcher.stop() == Exit(code=0)
 
 
+@pytest.mark.parametrize("how", ["same", "other"])
+def test_what_comes_back_before_it_is_undone(place, how):
+    """The same one-shot is done still; another one of its name has yet to run."""
+    mount = probe("say:mounted", "exit:0", oneShot=True, onStop=hook("unmount"))
+    web = probe("trap", "say:stays", "until:12", requires=["mount"], stopTimeout="20s")
+    launcher = run(place, {"mount": mount, "web": web})
+    launcher.wait_for_probe("say", text="stays")
+    launcher.replace({"other": service("other")})
+    launcher.wait_up(tag="other")
+    old = launcher.wait_for_event("process-stopping", program="web")["pid"]
+    launcher.wait_signal(signal.SIGTERM)
+    back = mount if how == "same" else {**mount, "command": [*mount["command"], "say:elsewhere"]}
+    launcher.replace({"mount": back, "web": web, "other": service("other")})
+    launcher.wait_for_event("configuration-loaded", processes=3)
+    launcher.signal_inside(old, signal.SIGUSR2)
+    launcher.wait_for_probe("say", text="stays")
+    said = [line["text"] for line in launcher.probe.all if line.get("text") in ("mounted", "stays")]
+    assert said == ["mounted", "stays"] + (["mounted"] if how == "other" else []) + ["stays"]
+    launcher.signal_inside(launcher.events_named("process-started", program="web")[-1]["pid"], signal.SIGUSR2)
+    assert launcher.stop() == Exit(code=0)
+
+
 # --- schedules
 
 

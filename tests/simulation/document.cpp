@@ -167,7 +167,8 @@ Documents::Specs Documents::next() {
         Slot& slot = slots_[at];
         bool const was_there = std::exchange(slot.is_there, !has_none && (has_all || !random_.one_in(5)));
         if (!slot.is_there) continue;
-        bool has_changed = !was_there || !random_.one_in(2);
+        // One that comes back may be the same.
+        bool has_changed = is_first || !random_.one_in(2);
         if (!is_design_form_ && !is_first && has_changed && random_.one_in(3)) slot.policy = successor(slot.policy);
         if (is_first || random_.one_in(2)) slot.policy.count = count();
         // What only the supervisor cares about does not change what is started.

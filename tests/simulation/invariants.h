@@ -146,7 +146,7 @@ private:
     void apply(launcher::event::NoChildLeft const& event);
     void apply(launcher::event::TimePassed const& event);
 
-    void reconfigure(At at, bool has_changed, bool is_other_kind);
+    void reconfigure(At at, bool has_changed, bool is_anew);
     void reconfigure_running(At at, bool has_changed);
     void watch_anew(At at);
     void tell_start(At at);

@@ -63,7 +63,7 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
         if (programs_.size() <= at) programs_.resize(at + 1);
     }
     struct News {
-        bool has_changed = false, is_other_kind = false;
+        bool has_changed = false, is_anew = false;
     };
     std::vector<News> news(programs_.size());
     std::vector<bool> was_known(programs_.size());
@@ -73,7 +73,8 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
     for (launcher::ProgramSpec const& spec : *event.programs) {
         Program& program = programs_[static_cast<std::size_t>(spec.id)];
         bool const is_other_kind = !program.records.empty() && program.policy.kind != spec.policy.kind;
-        news[static_cast<std::size_t>(spec.id)] = {spec.has_changed, is_other_kind};
+        bool const is_new = !was_configured[static_cast<std::size_t>(spec.id)];
+        news[static_cast<std::size_t>(spec.id)] = {spec.has_changed, is_other_kind || is_new};
         bool const had_limit = program.policy.start_limit.has_value();
         bool const is_other_limit = had_limit != spec.policy.start_limit.has_value() ||
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
@@ -113,11 +114,11 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
     }
     for_each([&](At at) {
         News const& that = news[static_cast<std::size_t>(at.id.program)];
-        reconfigure(at, that.has_changed, that.is_other_kind);
+        reconfigure(at, that.has_changed, that.is_anew);
     });
 }
 
-void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
+void Invariants::reconfigure(At at, bool has_changed, bool is_anew) {
     Record& record = at.record;
     if (!is_wanted(at)) record.is_to_be_held = false;  // whoever comes back is not the one of the command
     switch (record.state) {
@@ -137,8 +138,7 @@ void Invariants::reconfigure(At at, bool has_changed, bool is_other_kind) {
             if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
             if (at.program.is_held) return;
             // What is done is not done again for a change that its program does not want to see at once.
-            if (record.state == State::failed || at.policy().on_change == OnChange::restart || is_other_kind)
-                want_again(at);
+            if (record.state == State::failed || at.policy().on_change == OnChange::restart || is_anew) want_again(at);
             return;
         case State::executing:
         case State::activating:

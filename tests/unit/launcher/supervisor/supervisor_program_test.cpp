@@ -1418,10 +1418,20 @@ TEST(SupervisorUndo, WhatIsWantedAgainInTimeIsNotUndone) {
     std::vector<ProgramPolicy> const wanted{undoable(), needing({ProgramId{0}})};
     Subject subject = with(wanted);
     subject.spawned(first).exited(first, 0).spawned(process(1, 1));
-    EXPECT_EQ(subject.programs({}).programs(wanted).done(), "");
+    EXPECT_EQ(subject.programs({}).programs(wanted, false).done(), "");
     EXPECT_EQ(subject.state(first), State::done);
     EXPECT_EQ(subject.exited(process(1, 1), 0).done(),
               "ReportExited 1:1, pid 200, status 0, run 0s, restart in 0s; Spawn 1:1");
+}
+
+TEST(SupervisorUndo, WhatComesBackAsAnotherOneRuns) {
+    std::vector<ProgramPolicy> const wanted{undoable(), needing({ProgramId{0}})};
+    Subject subject = with(wanted);
+    subject.spawned(first).exited(first, 0).spawned(process(1, 1));
+    EXPECT_EQ(subject.programs({}).programs(wanted).done(), "Spawn 1");
+    EXPECT_EQ(subject.exited(process(1, 1), 0).done(), "ReportExited 1:1, pid 200, status 0, run 0s, restart in 0s");
+    EXPECT_EQ(subject.spawned(first).exited(first, 0).done(),
+              "ReportExited 1, pid 100, status 0, run 0s, not wanted; Spawn 1:1");
 }
 
 TEST(SupervisorUndo, ByCommandAndByRemoval) {
