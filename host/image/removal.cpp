@@ -35,7 +35,7 @@ std::vector<std::string> chains_to_remove(std::vector<Layer> const& layers) {
     return chains;
 }
 
-std::string_view tree_name_of(content::Victim::Kind kind) {
+std::string_view word_of(content::Victim::Kind kind) {
     switch (kind) {
         case content::Victim::Kind::blob: return "blob ";
         case content::Victim::Kind::ingest: return "unfinished download ";
@@ -126,7 +126,7 @@ Result<std::vector<Victim>> collect_garbage(Workshop& shop, bool is_dry_run) {
     }
     TRY(shop.check_cancelled());
     for (content::Victim const& victim : TRY(shop.store.gc({.dry_run = is_dry_run})))
-        victims.push_back({std::string(tree_name_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
+        victims.push_back({std::string(word_of(victim.kind)) + victim.name, victim.reason, victim.bytes});
     return victims;
 }
 

@@ -15,7 +15,7 @@ namespace {
 std::string full_title(Image const& image) { return image.uuid().text() + " (" + image.manifest.title() + ")"; }
 
 /// The image that owns blobs, if the owner is an image.
-std::optional<Image> owner_of(Workshop& shop, content::Owner const& owner) {
+std::optional<Image> image_of_owner(Workshop& shop, content::Owner const& owner) {
     if (owner.kind != "image") return std::nullopt;
     auto const uuid = Uuid::parse(owner.id);
     if (!uuid) return std::nullopt;
@@ -64,7 +64,7 @@ Result<> fetch_again(Workshop& shop, Image const& image, content::Scrubbed const
 ScrubFinding repair(Workshop& shop, content::Scrubbed const& bad) {
     ScrubFinding finding{.digest = bad.digest.text(), .images = {}, .is_quarantined = true, .reason = *bad.fault};
     for (content::Owner const& owner : bad.owners) {
-        auto const image = owner_of(shop, owner);
+        auto const image = image_of_owner(shop, owner);
         finding.images.push_back(image ? full_title(*image) : owner.kind + " " + owner.id);
         if (!image || finding.was_fetched_again || !shop.check_cancelled()) continue;
         auto const fetched = fetch_again(shop, *image, bad);
@@ -121,7 +121,7 @@ Result<std::vector<std::string>> reasons_for(Workshop& shop, std::string_view di
         if (!why.blob->quarantined.empty()) reasons.push_back("it is in quarantine: " + why.blob->quarantined);
     }
     for (content::Owner const& owner : why.owners) {
-        auto const image = owner_of(shop, owner);
+        auto const image = image_of_owner(shop, owner);
         reasons.push_back(image ? "image " + full_title(*image) + " refers to it"
                                 : owner.kind + " " + owner.id + " refers to it");
     }

@@ -25,7 +25,7 @@ btrfs_ioctl_vol_args_v2 with_name(std::string const& name) {
 }
 
 /// The number of a subvolume, which is also that of its quota group.
-Result<std::uint64_t> id_text(int subvolume) {
+Result<std::uint64_t> id_of_subvolume(int subvolume) {
     btrfs_ioctl_ino_lookup_args arguments{};
     arguments.objectid = BTRFS_FIRST_FREE_OBJECTID;
     if (::ioctl(subvolume, BTRFS_IOC_INO_LOOKUP, &arguments) != 0) return fail(errno, "look at the subvolume");
@@ -113,7 +113,7 @@ void make_writable(int directory) {
 }
 
 Result<std::optional<Group>> group(int subvolume) {
-    std::uint64_t const number = TRY(id_text(subvolume));
+    std::uint64_t const number = TRY(id_of_subvolume(subvolume));
     btrfs_ioctl_search_args arguments{};
     arguments.key.tree_id = BTRFS_QUOTA_TREE_OBJECTID;
     arguments.key.min_offset = arguments.key.max_offset = number;
@@ -143,7 +143,7 @@ Result<std::optional<Group>> group(int subvolume) {
 }
 
 Result<> limit(int subvolume, int outside, std::optional<std::uint64_t> bytes) {
-    std::uint64_t const number = TRY(id_text(subvolume));
+    std::uint64_t const number = TRY(id_of_subvolume(subvolume));
     int err = set_limit(outside, number, bytes);
     if (err == ENOTCONN && !bytes) return {};  // no quota groups, no limits
     if (err == ENOTCONN) {

@@ -33,7 +33,7 @@ std::string_view take_word(std::string_view& text, char separator) {
 
 /// Calls `use` with each line or word, until it returns true.
 template <class Use>
-bool for_each_controller(std::string_view text, char separator, Use use) {
+bool for_each_part(std::string_view text, char separator, Use use) {
     while (!text.empty()) {
         std::string_view const part = take_word(text, separator);
         if (!part.empty() && use(part)) return true;
@@ -83,7 +83,7 @@ Result<std::string> read(std::string const& path) { return read_file(path, large
 /// The number behind a key of a file such as memory.events.
 std::optional<std::uint64_t> find_key(std::string_view text, std::string_view key) {
     std::optional<std::uint64_t> number;
-    for_each_controller(text, '\n', [&](std::string_view line) {
+    for_each_part(text, '\n', [&](std::string_view line) {
         if (take_word(line, ' ') == key) number = parse_number(line);
         return number.has_value();
     });
@@ -93,7 +93,7 @@ std::optional<std::uint64_t> find_key(std::string_view text, std::string_view ke
 bool has_word(std::string_view text, std::string_view word) {
     while (text.ends_with('\n'))
         text.remove_suffix(1);
-    return for_each_controller(text, ' ', [word](std::string_view other) { return other == word; });
+    return for_each_part(text, ' ', [word](std::string_view other) { return other == word; });
 }
 
 struct CloseDirectory {
@@ -169,7 +169,7 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
         auto const text = read_open_file(file.get(), path, largest_file);
         if (!text && text.error().kind == ErrorKind::unsupported) return {};  // threaded: the group above lists them
         if (!text) return std::unexpected(text.error());
-        for_each_controller(*text, '\n', [&](std::string_view line) {
+        for_each_part(*text, '\n', [&](std::string_view line) {
             if (auto const pid = parse_number(line)) pids.push_back(static_cast<pid_t>(*pid));
             return false;
         });
@@ -241,7 +241,7 @@ Result<> write_limit(std::string const& path, std::string_view file, std::string
 std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup) {
     constexpr std::string_view unified = "0::";
     std::string_view own;
-    for_each_controller(cgroup, '\n', [&](std::string_view line) {
+    for_each_part(cgroup, '\n', [&](std::string_view line) {
         if (line.starts_with(unified)) own = line.substr(unified.size());
         return !own.empty();
     });
@@ -249,7 +249,7 @@ std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::stri
     if (!own.starts_with('/') || own.starts_with("/..")) return std::nullopt;
 
     std::optional<std::string> found;
-    for_each_controller(mountinfo, '\n', [&](std::string_view line) {
+    for_each_part(mountinfo, '\n', [&](std::string_view line) {
         std::size_t const type = line.find(" - ");
         if (type == std::string_view::npos || !line.substr(type + 3).starts_with("cgroup2 ")) return false;
         for (int skipped = 0; skipped < 3; ++skipped)

@@ -50,7 +50,7 @@ std::optional<std::uint64_t> take_varint(std::string_view& text) {
 
 /// Decodes message HealthCheckResponse { ServingStatus status = 1; }; a missing status means UNKNOWN. nullopt: this is
 /// not such a message.
-std::optional<std::uint64_t> health_of(std::string_view framed) {
+std::optional<std::uint64_t> serving_status(std::string_view framed) {
     if (framed.size() < prefix_bytes || framed[0] != '\0') return std::nullopt;
     std::size_t length = 0;
     for (std::size_t byte = 1; byte < prefix_bytes; ++byte)
@@ -134,7 +134,7 @@ public:
         auto const [stopped, error] = std::from_chars(grpc_status_.data(), end, code);
         if (error != std::errc{} || stopped != end) return "the answer has no grpc-status";
         if (code != 0) return name_of_code(code) + (grpc_message_.empty() ? "" : ": " + printable(grpc_message_));
-        switch (health_of(message_).value_or(99)) {
+        switch (serving_status(message_).value_or(99)) {
             case 0: return "the service is UNKNOWN";
             case 1: return std::nullopt;
             case 2: return "the service is NOT_SERVING";
