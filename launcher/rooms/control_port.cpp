@@ -193,6 +193,7 @@ LauncherStatus ControlPort::launcher() const {
 }
 
 bool ControlPort::agent_runs() const {
+    if (!rooms_.agent.plan()) return false;  // a free entry of the table has no plan, either
     auto const& programs = rooms_.table.entries();
     auto const agent = std::ranges::find(programs, rooms_.agent.plan(), &ProgramTable::Entry::plan);
     if (agent == programs.end()) return false;

@@ -331,6 +331,18 @@ def test_of_a_group_those_are_meant_that_can_be(as_pid1):
     controlled.close()
 
 
+def test_a_program_without_a_process_leaves(as_pid1):
+    """Its place is free then, and nobody looks for a process there."""
+    controlled = Controlled(as_pid1, {"web": STAY, "off": {"steps": STAY, "count": 0}})
+    controlled.launcher.wait_up(tag="web")
+    for programs in ({"web": STAY}, {"web": STAY, "idle": {"steps": STAY, "autoStart": False}}, {"web": STAY}):
+        controlled.configure(programs)
+        controlled.ctl("reload")
+        eventually(lambda: sorted(controlled.status()) == sorted(programs), "what has left is gone")
+    controlled.ctl("restart", "all")
+    controlled.close()
+
+
 def test_an_older_launcher_that_does_not_know_alone(area):
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(area / "older"))
