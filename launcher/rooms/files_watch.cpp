@@ -58,6 +58,8 @@ void FilesWatch::save(UpgradeState& state) const {
     for (Program const& program : programs_)
         if (!program.changed.empty())
             state.file_changes.push_back({static_cast<std::uint32_t>(program.id), program.changed, program.quiet_at});
+    for (auto const& [path, file] : handed_over_)
+        state.watched_files.push_back({path, file.device, file.inode, file.seconds, file.nanoseconds});
 }
 
 void FilesWatch::restore(UpgradeState const& state) {
@@ -69,6 +71,12 @@ void FilesWatch::restore(UpgradeState const& state) {
         // One that waits for a missing file looks anew: it may have come back meanwhile.
         known->quiet_at = std::min(change.quiet_at, quiet_after(*known, now));
     }
+    PathWatcher::Identities before;
+    for (UpgradeState::WatchedFile const& file : state.watched_files)
+        before[file.path] = {file.device, file.inode, file.seconds, file.nanoseconds};
+    if (watcher_)
+        for (std::size_t const which : watcher_->changed_since(before))
+            note_change(which, now);
     arm();
 }
 
@@ -103,15 +111,18 @@ void FilesWatch::look() {
 
 void FilesWatch::take_changes() {
     TimePoint const now = steady_clock::now();
-    for (std::size_t const which : watcher_->take_changes()) {
-        if (which >= owners_.size()) continue;
-        Program& program = programs_[owners_[which]];
-        if (program.changed.empty()) program.changed = paths_[which];
-        program.quiet_at = quiet_after(program, now);
-        Duration const pause = is_blind_ ? between_vain_looks : between_looks;
-        next_look_ = std::min(next_look_, std::max(now, last_look_ + pause));
-    }
+    for (std::size_t const which : watcher_->take_changes())
+        note_change(which, now);
     arm();
+}
+
+void FilesWatch::note_change(std::size_t which, TimePoint now) {
+    if (which >= owners_.size()) return;
+    Program& program = programs_[owners_[which]];
+    if (program.changed.empty()) program.changed = paths_[which];
+    program.quiet_at = quiet_after(program, now);
+    Duration const pause = is_blind_ ? between_vain_looks : between_looks;
+    next_look_ = std::min(next_look_, std::max(now, last_look_ + pause));
 }
 
 void FilesWatch::time_passed() {

@@ -30,9 +30,11 @@ public:
     void forget();
 
     // For an upgrade.
-    /// Takes what has been seen; the successor cannot.
+    /// Takes what has been seen; the successor cannot, and compares what it finds with that.
     void bring_up_to_date() {
-        if (watcher_) take_changes();
+        if (!watcher_) return;
+        handed_over_ = watcher_->identities();  // before: what changes in between is seen twice, and not missed
+        take_changes();
     }
     void save(UpgradeState& state) const;
     /// After set().
@@ -49,6 +51,7 @@ private:
     Result<> begin_to_watch();
     void look();
     void take_changes();
+    void note_change(std::size_t which, TimePoint now);
     void time_passed();
     void act(Program& program);
     void arm();
@@ -61,7 +64,8 @@ private:
     std::vector<std::string> paths_;   // of all
     std::vector<std::size_t> owners_;  // whose each is: a place in programs_
     std::optional<PathWatcher> watcher_;
-    EventLoop::Watch watch_;  // after what it watches, to be dropped before it
+    PathWatcher::Identities handed_over_;  // to the successor
+    EventLoop::Watch watch_;               // after what it watches, to be dropped before it
     EventLoop::Timer timer_;
     TimePoint next_look_ = TimePoint::max();  // max: the paths lead where they did
     TimePoint last_look_{};

@@ -407,6 +407,14 @@ constexpr void describe(A& a, UpgradeState::FileChange const*) {
     a("path", &UpgradeState::FileChange::path);
     a("quiet_at", &UpgradeState::FileChange::quiet_at);
 }
+template <class A>
+constexpr void describe(A& a, UpgradeState::WatchedFile const*) {
+    a("path", &UpgradeState::WatchedFile::path);
+    a("device", &UpgradeState::WatchedFile::device);
+    a("inode", &UpgradeState::WatchedFile::inode);
+    a("seconds", &UpgradeState::WatchedFile::seconds);
+    a("nanoseconds", &UpgradeState::WatchedFile::nanoseconds);
+}
 
 template <class A>
 constexpr void describe(A& a, UpgradeState const*) {
@@ -438,6 +446,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("probes", &UpgradeState::probes);
     a("pid_files", &UpgradeState::pid_files);
     a("file_changes", &UpgradeState::file_changes);
+    a("watched_files", &UpgradeState::watched_files);
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);

@@ -68,6 +68,17 @@ struct UpgradeState {
         bool operator==(FileChange const&) const = default;
     };
 
+    /// A file that a program has named under `files`, as it was when changes were taken for the last time.
+    struct WatchedFile {
+        std::string path;
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+        std::int64_t seconds = 0;
+        std::int64_t nanoseconds = 0;
+
+        bool operator==(WatchedFile const&) const = default;
+    };
+
     std::string version;  ///< of the launcher that wrote it
     pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
     SupervisorState supervisor;
@@ -96,6 +107,7 @@ struct UpgradeState {
     std::vector<NetworkProbes::Probe> probes;
     std::vector<PidFile> pid_files;
     std::vector<FileChange> file_changes;
+    std::vector<WatchedFile> watched_files;
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet

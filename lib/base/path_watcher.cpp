@@ -272,6 +272,22 @@ void PathWatcher::find_lost_changes(std::vector<bool>& has_changed) const {
         if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_.at(paths_[path])) has_changed[path] = true;
 }
 
+PathWatcher::Identities PathWatcher::identities() const {
+    Identities all;
+    for (std::string const& path : paths_)
+        if (!is_pattern(path)) all[path] = identity_of(path);
+    return all;
+}
+
+std::vector<std::size_t> PathWatcher::changed_since(Identities const& before) const {
+    std::vector<std::size_t> which;
+    for (std::size_t path = 0; path < paths_.size(); ++path) {
+        auto const known = before.find(paths_[path]);
+        if (known != before.end() && identity_of(paths_[path]) != known->second) which.push_back(path);
+    }
+    return which;
+}
+
 bool PathWatcher::has_events() const {
     pollfd ready{inotify_.get(), POLLIN, 0};
     return ::poll(&ready, 1, 0) == 1;

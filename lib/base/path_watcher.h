@@ -18,6 +18,16 @@ namespace triton {
 /// removed, renamed or made again. By inotify(7), on the directories that matter, for the names that matter.
 class PathWatcher {
 public:
+    /// What tells a file from another, and from itself after a change. All zero: there is none.
+    struct Identity {
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+        std::int64_t seconds = 0;  ///< of its last change
+        std::int64_t nanoseconds = 0;
+        bool operator==(Identity const&) const = default;
+    };
+    using Identities = std::unordered_map<std::string, Identity>;  ///< by path
+
     /// Errors: those of inotify_init1(2); EMFILE when the user's inotify instances are used up.
     static Result<PathWatcher> create();
 
@@ -40,6 +50,10 @@ public:
     /// The same; returns which paths, by their indexes in the watched ones, each once. If events were lost: the
     /// patterns, and paths whose file or time of change differs from the latest report.
     std::vector<std::size_t> take_changes();
+    /// To what each path leads now, patterns aside.
+    [[nodiscard]] Identities identities() const;
+    /// Which paths lead to something else than then, by their indexes; those that were not among these do not.
+    [[nodiscard]] std::vector<std::size_t> changed_since(Identities const& before) const;
     /// Whether the last component of a path is a pattern, glob(7).
     [[nodiscard]] static bool is_pattern(std::string_view path);
     /// Whether there are events to be taken.
@@ -65,21 +79,13 @@ private:
     static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.
     Result<bool> watch(Wanted const& wanted);
-    /// What tells a file from another, and from itself after a change. All zero: there is none.
-    struct Identity {
-        std::uint64_t device = 0;
-        std::uint64_t inode = 0;
-        std::int64_t seconds = 0;  // of its last change
-        std::int64_t nanoseconds = 0;
-        bool operator==(Identity const&) const = default;
-    };
     static Identity identity_of(std::string const& path);
     void find_lost_changes(std::vector<bool>& has_changed) const;
 
     UniqueFd inotify_;
     std::unordered_map<int, std::vector<Name>> names_;  // by watch descriptor
     std::vector<std::string> paths_;                    // that are watched for
-    std::unordered_map<std::string, Identity> told_;    // of each except patterns, at its latest report
+    Identities told_;                                   // of each except patterns, at its latest report
 };
 
 }  // namespace triton

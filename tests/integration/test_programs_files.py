@@ -139,6 +139,24 @@ def test_a_change_is_not_lost_in_an_upgrade(place):
     assert launcher.stop() == Exit(code=0)
 
 
+@pytest.mark.parametrize("command", ["echo two >{0}", "echo two >{0}.new; mv {0}.new {0}", "true"])
+def test_a_change_while_nobody_watches(place, command):
+    """Between the last look of the former launcher and the first of the new one: here in the new one's own start."""
+    path = place.area / "cert.pem"
+    path.write_text("one")
+    new = place.area / "new"
+    new.write_text(f'#!/bin/sh\n[ "$1" = upgrade-check ] || {{ {command.format(path)}; }}\nexec {place.binary} "$@"\n')
+    new.chmod(0o755)
+    launcher = run(place, {"web": service("web", files=files(path))})
+    launcher.wait_started(tag="web")
+    launcher.ctl("upgrade", new)
+    if command != "true":
+        launcher.wait_for_event("files-changed", program="web", path=str(path))
+        launcher.wait_up(tag="web")
+    assert launcher.stop() == Exit(code=0)
+    assert len(launcher.events_named("files-changed")) == (command != "true")
+
+
 def test_a_change_that_waits_for_a_missing_file_is_not_lost_in_an_upgrade(place):
     cert, key = place.area / "cert.pem", place.area / "key.pem"
     cert.write_text("one")

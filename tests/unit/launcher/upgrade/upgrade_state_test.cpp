@@ -170,6 +170,7 @@ UpgradeState odd_state() {
     state.probes.back().stream = config::LogStream::err;
     state.pid_files = {{1, 2, 91, 92, 93, 94}, {}};
     state.file_changes = {{3, "/etc/\xff.pem", at(95s)}, {}};
+    state.watched_files = {{"/etc/\xff.pem", 7, UINT64_MAX, -1, 999'999'999}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
     state.configuration_time = 86;
@@ -262,6 +263,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.probes, state.probes);
     EXPECT_EQ(again.pid_files, state.pid_files);
     EXPECT_EQ(again.file_changes, state.file_changes);
+    EXPECT_EQ(again.watched_files, state.watched_files);
     EXPECT_EQ(again.links, state.links);
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);
