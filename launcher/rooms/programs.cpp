@@ -264,6 +264,22 @@ void Programs::tidy(ProgramId id) {
 
 // For an upgrade.
 
+std::string Programs::has_yet_to_clean_up() const {
+    using enum ProcessState;
+    for (std::size_t at = 0; at < table_.size(); ++at) {
+        ProgramId const id{static_cast<std::uint32_t>(at)};
+        ProgramTable::Entry const& program = table_[id];
+        if (!program.plan || program.is_configured) continue;
+        ProgramPolicy const& policy = supervisor_.policy(id);
+        for (std::uint32_t number = 1; number <= supervisor_.size(id); ++number) {
+            ProcessState const state = supervisor_.state({id, ProcessNumber{number}});
+            if ((policy.has_on_stop && state == done) || (policy.has_pre_stop && state == draining))
+                return program.name;
+        }
+    }
+    return {};
+}
+
 void Programs::save(UpgradeState& state) const {
     if (schedules_) state.schedules = schedules_->next_runs();
     files_.save(state);

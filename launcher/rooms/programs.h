@@ -48,6 +48,8 @@ public:
 
     // For an upgrade.
     void bring_up_to_date() { files_.bring_up_to_date(); }
+    /// See Upgrader::Owner.
+    [[nodiscard]] std::string has_yet_to_clean_up() const;
     void save(UpgradeState& state) const;
     /// Programs get their plans from the configuration that was active (null: none), by their names.
     void restore(UpgradeState const& state, Accepted const* active);

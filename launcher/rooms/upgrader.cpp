@@ -178,8 +178,8 @@ void Upgrader::give_up(Error error) {
     line_.answer_upgrade(std::unexpected(std::move(error)));
 }
 
-/// Tries until nothing stands in the way: no child shares our memory, or is on its way to its program, and no output
-/// waits here.
+/// Tries until nothing stands in the way: no child shares our memory, or is on its way to its program, no output waits
+/// here, and nothing that only we know is to be run.
 void Upgrader::try_now() {
     if (!attempt_ || !attempt_->is_checked) return;
     if (supervisor_.phase() != SupervisorPhase::running)
@@ -187,12 +187,16 @@ void Upgrader::try_now() {
     owner_.bring_up_to_date();
     if (supervisor_.phase() != SupervisorPhase::running)  // the end of a critical program has just been seen
         return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
-    bool const is_clear = !children_.is_memory_shared() && !console_.is_blocked() && !is_start_under_way();
+    std::string const leaving = owner_.has_yet_to_clean_up();
+    bool const is_clear =
+        !children_.is_memory_shared() && !console_.is_blocked() && !is_start_under_way() && leaving.empty();
     TimePoint const now = steady_clock::now();
     if (!is_clear && now < attempt_->give_up_at) return try_timer_.arm(now + between_tries);
     if (console_.is_blocked()) return refuse("standard output is blocked: lines would be lost");
     if (is_start_under_way())
         return refuse("a process has not executed its program yet: whether it does would be lost");
+    if (!leaving.empty())
+        return refuse(leaving + " has left the configuration, and its onStop or preStop would be lost");
     if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
     owner_.stop_output();
     Result<> const failed = with_memory([this] { return become_successor(); });

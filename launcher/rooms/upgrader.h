@@ -27,6 +27,9 @@ public:
         virtual UpgradeState state() = 0;
         /// Reaps ended processes and reports what there is to report.
         virtual void bring_up_to_date() = 0;
+        /// A program that has left the configuration and has a command to run yet, which another version would not
+        /// find; empty: there is none.
+        virtual std::string has_yet_to_clean_up() = 0;
         /// From here on no output is read. Until resume_output().
         virtual void stop_output() = 0;
         virtual void resume_output() = 0;

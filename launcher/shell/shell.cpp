@@ -375,6 +375,8 @@ void Shell::bring_up_to_date() {
     end_round();
 }
 
+std::string Shell::has_yet_to_clean_up() { return programs_.has_yet_to_clean_up(); }
+
 void Shell::stop_output() {
     keeper_.stop_looking();  // the successor would not know the helper, and reads the configuration anyway
     if (channels_.output()) channels_.output()->stop_reading();

@@ -101,6 +101,7 @@ private:
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
     UpgradeState state() override { return handover_.collect(); }
     void bring_up_to_date() override;
+    std::string has_yet_to_clean_up() override;
     void stop_output() override;
     void resume_output() override;
     void about_to_leave() override;

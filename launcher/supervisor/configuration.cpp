@@ -39,7 +39,11 @@ void count_anew(std::span<CheckRecord> records, std::span<Health const> before, 
     for (std::size_t record = 0; record < records.size(); ++record) {
         Health const& old = before[record % now.size()];
         Health const& changed = now[record % now.size()];
-        if (old.retries != changed.retries || old.action != changed.action) records[record].failures = 0;
+        if (old.retries == changed.retries && old.action == changed.action) continue;
+        std::uint32_t const enough = std::max(old.retries, 1U);
+        bool const is_ill = old.action == HealthAction::report && records[record].failures >= enough;
+        bool const stays_ill = is_ill && changed.action == HealthAction::report;
+        records[record].failures = stays_ill ? std::max(changed.retries, 1U) : 0;
     }
 }
 
@@ -69,16 +73,20 @@ void Supervisor::reserve(std::span<ProgramSpec const> programs) {
     programs_.resize(most);
     for (Program& program : programs_)
         program.expected_dependants = 0;
+    auto const expect = [this](ProgramPolicy const& policy) {
+        for (auto const* const list : {&policy.after, &policy.requires_})
+            for (ProgramId const id : *list)
+                ++programs_.at(index(id)).expected_dependants;
+    };
+    for (Program const& program : programs_)
+        if (!is_down(program)) expect(*program.policy);  // it may be on its way out from now on
     for (ProgramSpec const& spec : programs) {
         Program& program = programs_[index(spec.id)];
         std::size_t const processes = std::max<std::size_t>(spec.policy.count, program.processes.size());
         program.processes.reserve(processes);
         program.start_times.reserve(start_times_of(spec.policy, processes));
         program.checks.reserve(checks_of(spec.policy, processes));
-        for (auto const* const list : {&spec.policy.after, &spec.policy.requires_}) {
-            for (ProgramId const id : *list)
-                ++programs_.at(index(id)).expected_dependants;
-        }
+        expect(spec.policy);
     }
     for (Program& program : programs_)
         program.dependants.reserve(program.expected_dependants);
@@ -126,13 +134,11 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     }
     program.checks.resize(checks_of(*policy, processes));
     if (before) count_anew(program.checks, before->checks, policy->checks);
-    bool const brings_watchdog = before && before->watchdog == Duration::zero() && policy->watchdog > Duration::zero();
-    for (ProcessRecord& process : program.processes)
-        if (brings_watchdog && process.state != State::down) process.is_unwatched = true;
     program.policy = std::move(policy);
 }
 
-/// Computes what follows from all programs together: who depends on whom, and how much room actions need.
+/// Computes what follows from all programs together: who depends on whom, and how much room actions need. What is on
+/// its way out still uses what it has required.
 void Supervisor::connect() {
     room_ = actions_for_all;
     scheduled_ = 0;
@@ -147,14 +153,8 @@ void Supervisor::connect() {
         }
     }
     for (std::size_t id = 0; id < programs_.size(); ++id) {
-        if (!programs_[id].is_configured) continue;
-        for (auto const* const list : {&programs_[id].policy->after, &programs_[id].policy->requires_}) {
-            for (ProgramId const other : *list) {
-                Program& that = programs_[index(other)];
-                assert(!that.is_configured || is_auxiliary(that) == is_auxiliary(programs_[id]));
-                that.dependants.push_back(ProgramId{static_cast<std::uint32_t>(id)});
-            }
-        }
+        for_each_used(programs_[id],
+                      [id](Program& used) { used.dependants.push_back(ProgramId{static_cast<std::uint32_t>(id)}); });
     }
 }
 

@@ -31,6 +31,18 @@ void Supervisor::for_each(Call call) {
         for_each(program, call);
 }
 
+template <class Call>
+void Supervisor::for_each_used(Program const& program, Call call) {
+    if (!program.is_configured && is_down(program)) return;
+    for (auto const* const list : {&program.policy->after, &program.policy->requires_}) {
+        for (ProgramId const id : *list) {
+            // What is on its way out names what has gone before, too, whose id another one may have by now.
+            Program& used = programs_[index(id)];
+            if (is_auxiliary(used) == is_auxiliary(program)) call(used);
+        }
+    }
+}
+
 inline bool Supervisor::is_wanted(Place const& at) const {
     return phase_ == Phase::running && index(at.id.number) < at.program.count;
 }

@@ -215,6 +215,7 @@ void Supervisor::prepare_stop(Place const& at) {
 /// Finds the latest time for each program's turn: the lengths of paths through an acyclic graph. Each round settles at
 /// least one more program.
 void Supervisor::plan_stop() {
+    connect();  // what was on its way out may be gone
     for (Program& program : programs_) {
         ProgramPolicy const* const policy = program.policy.get();
         program.is_stop_begun = false;
@@ -240,12 +241,7 @@ void Supervisor::plan_stop() {
         }
         for (Program& program : programs_) {
             double below = is_auxiliary(program) ? 0 : last;
-            if (program.is_configured) {
-                for (auto const* const list : {&program.policy->after, &program.policy->requires_}) {
-                    for (ProgramId const id : *list)
-                        below = std::max(below, programs_[index(id)].below);
-                }
-            }
+            for_each_used(program, [&](Program const& used) { below = std::max(below, used.below); });
             below += program.need;
             double above = is_auxiliary(program) ? others : 0;
             for (ProgramId const id : program.dependants)
@@ -266,8 +262,9 @@ void Supervisor::plan_stop() {
 /// Begins the stop of each program whose turn has come: all that depend on it are down (for an auxiliary one, all
 /// others), or time is short.
 void Supervisor::advance_stop() {
-    auto const is_gone = [this](ProgramId id) {
-        return programs_[index(id)].is_stop_begun && is_down(programs_[index(id)]);
+    auto const is_gone = [this](ProgramId id) {  // and with it all that depend on it, if it is configured
+        Program const& program = programs_[index(id)];
+        return (program.is_stop_begun || !program.is_configured) && is_down(program);
     };
     auto const is_last_or_down = [](Program const& other) { return is_auxiliary(other) || is_down(other); };
     auto const is_alone = [&](Program const& program) {

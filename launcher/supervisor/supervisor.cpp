@@ -283,7 +283,7 @@ void Supervisor::start(Place const& at) {
         times[at.process.starts % times.size()] = now_;
     ++at.process.starts;
     at.process.fault = Fault::none;
-    at.process.is_unwatched = false;
+    at.process.is_unwatched = at.policy().watchdog == Duration::zero();
     set_state(at, State::starting);
     act(action::Spawn{at.id});
 }
@@ -468,19 +468,12 @@ void Supervisor::start_waiting() {
 /// still write to it.
 void Supervisor::undo_unwanted() {
     is_undoing_awaited_ = false;
-    for (Program& program : programs_)
-        program.is_still_used = false;
-    for (Program const& program : programs_) {
-        if (!is_leaving(program)) continue;
-        for (auto const* const list : {&program.policy->after, &program.policy->requires_})
-            for (ProgramId const other : *list)
-                programs_[index(other)].is_still_used = true;
-    }
+    auto const is_going = [this](ProgramId id) { return is_leaving(programs_[index(id)]); };
     for (Program& program : programs_) {
         if (count(program, {State::done}) == 0) continue;
-        for_each(program, [this](Place const& at) {
+        for_each(program, [&](Place const& at) {
             if (is_wanted(at) || !is_undone_by_stop(at)) return;
-            if (!at.program.is_still_used) return undo(at);
+            if (std::ranges::none_of(at.program.dependants, is_going)) return undo(at);
             is_undoing_awaited_ = true;
         });
     }
@@ -565,7 +558,7 @@ void Supervisor::stop_bound(Program& program) {
         stop(at);
     });
     for (ProgramId const id : program.dependants)
-        stop_bound(programs_[index(id)]);
+        if (programs_[index(id)].is_configured) stop_bound(programs_[index(id)]);
 }
 
 /// Whether nothing is left that could do anything by itself. What still waits is waiting for something that has failed.

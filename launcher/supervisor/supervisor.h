@@ -154,7 +154,6 @@ private:
         bool is_held = false;
         bool is_run_owed = false;
         bool is_stop_begun = false;
-        bool is_still_used = false;  // in undo_unwanted(): by what is on its way out itself
         TimePoint stop_at = never;
         std::uint32_t helpers = 0;
         std::uint32_t expected_dependants = 0;
@@ -162,9 +161,9 @@ private:
         std::vector<ProcessRecord> processes;
         std::vector<TimePoint> start_times;
         std::vector<CheckRecord> checks;
-        std::uint32_t unwell = 0;   // processes that are
-        std::uint32_t to_roll = 0;  // the same
-        std::vector<ProgramId> dependants;
+        std::uint32_t unwell = 0;           // processes that are
+        std::uint32_t to_roll = 0;          // the same
+        std::vector<ProgramId> dependants;  // of for_each_used()
         // Nanoseconds that a stop may take: of this one alone, of what it waits for, of it and what waits for it.
         double need = 0, above = 0, below = 0;
     };
@@ -199,6 +198,9 @@ private:
     void for_each(Program& program, Call call);
     template <class Call>
     void for_each(Call call);
+    /// Those that a program starts after, and is to be stopped before, while it is configured or on its way out.
+    template <class Call>
+    void for_each_used(Program const& program, Call call);
     [[nodiscard]] bool is_wanted(Place const& at) const;
     [[nodiscard]] TimePoint in(Duration duration) const;
     void act(Action const& action) { actions_->push_back(action); }

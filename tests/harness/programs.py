@@ -45,12 +45,12 @@ class Programs:
         self.replace(programs, **more)
         return self.launcher.wait_for_event("configuration-rejected")["errors"]
 
-    def ctl(self, *words):
-        """Runs ctl, which has to succeed, and returns what it printed."""
+    def ctl(self, *words, expect=0):
+        """Runs ctl, asserts its exit code and returns what it printed (of a failure: to its standard error)."""
         eventually(self.control.exists, "the launcher can be asked")  # the first programs run before
         done = run_plainly("ctl", "--socket", self.control, *words)
-        assert done.returncode == 0, f"{words}: {done}\n{self.launcher.story()}"
-        return done.stdout
+        assert done.returncode == expect, f"{words}: {done}\n{self.launcher.story()}"
+        return done.stdout if expect == 0 else done.stderr
 
     def __getattr__(self, name):
         return getattr(self.launcher, name)

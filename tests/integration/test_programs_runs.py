@@ -171,7 +171,7 @@ def test_a_hook_may_write_when_its_process_has_left_the_configuration(place, hoo
     assert not launcher.events_named("helper-failed")
 
 
-@pytest.mark.parametrize("how", ["removed", "stopped", "upgraded"])
+@pytest.mark.parametrize("how", ["removed", "stopped", "upgraded", "not-upgraded", "ended"])
 def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
     """A file system that programs still write to when a new configuration wants none of them any more."""
     programs = {"mount": probe("exit:0", oneShot=True, onStop=hook("unmount")),
@@ -179,7 +179,7 @@ def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
                 "web": probe("trap", "say:stays", "until:12", requires=["migrate"], stopTimeout="20s")}
     launcher = run(place, programs)
     launcher.wait_for_probe("say", text="stays")
-    if how == "removed":
+    if how in ("removed", "not-upgraded", "ended"):
         launcher.replace({"other": service("other")})
         launcher.wait_up(tag="other")
     else:
@@ -188,6 +188,12 @@ def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
     launcher.wait_signal(signal.SIGTERM)
     if how == "upgraded":
         launcher.ctl("upgrade", place.binary)
+    if how == "not-upgraded":  # no other version would know what to run
+        refusal = launcher.ctl("upgrade", place.binary, expect=1)
+        assert refusal.endswith("mount has left the configuration, and its onStop or preStop would be lost\n")
+    if how == "ended":
+        launcher.signal(signal.SIGTERM)
+        launcher.wait_for_event("process-exited", program="other")
     launcher.quiet_for(0.2, launcher.probe)
     launcher.signal_inside(web, signal.SIGUSR2)
     launcher.wait_for_event("process-exited", program="web")
@@ -195,7 +201,7 @@ def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
     launcher.wait_up(tag="unmount")
     said = [line["tag"] for line in launcher.probe.all if line.get("text") == "up"]
     assert said[-2:] == ["forget", "unmount"]
-    assert launcher.stop() == Exit(code=0)
+    assert (launcher.wait() if how == "ended" else launcher.stop()) == Exit(code=0)
 
 
 @pytest.mark.parametrize("how", ["same", "other"])
@@ -213,10 +219,10 @@ def test_what_comes_back_before_it_is_undone(place, how):
     launcher.replace({"mount": back, "web": web, "other": service("other")})
     launcher.wait_for_event("configuration-loaded", processes=3)
     launcher.signal_inside(old, signal.SIGUSR2)
-    launcher.wait_for_probe("say", text="stays")
+    again = launcher.wait_for_probe("say", text="stays")["pid"]
     said = [line["text"] for line in launcher.probe.all if line.get("text") in ("mounted", "stays")]
     assert said == ["mounted", "stays"] + (["mounted"] if how == "other" else []) + ["stays"]
-    launcher.signal_inside(launcher.events_named("process-started", program="web")[-1]["pid"], signal.SIGUSR2)
+    launcher.signal_inside(again, signal.SIGUSR2)
     assert launcher.stop() == Exit(code=0)
 
 

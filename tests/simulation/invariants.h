@@ -111,7 +111,8 @@ private:
         bool is_configured = false;
         bool is_held = false;
         bool is_run_owed = false;
-        bool is_turn = false;       // in a stop of all
+        bool is_user = false;       // in a stop of all, of what it requires
+        bool is_turn = false;       // the same
         TimePoint turn_at = never;  // and not later
         std::vector<Record> records;
     };

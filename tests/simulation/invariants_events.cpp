@@ -80,10 +80,6 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
         for (Record& record : program.records)
             record.was_unwell = is_unwell(program.policy, record);
-        bool const brings_watchdog =
-            program.policy.watchdog == Duration::zero() && spec.policy.watchdog > Duration::zero();
-        for (Record& record : program.records)
-            record.has_no_watchdog = record.has_no_watchdog || brings_watchdog;
         // Nor do checks belong to others than those that there are.
         if (!program.records.empty() && program.policy.checks.size() != spec.policy.checks.size()) {
             for (Record& record : program.records)
@@ -95,8 +91,12 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
             if (check >= program.policy.checks.size()) break;
             launcher::Health const& before = program.policy.checks[check];
             if (health.retries == before.retries && health.action == before.action) continue;
-            for (Record& record : program.records)
-                record.checks[check].bad = 0;
+            // Who was judged ill stays so until a check says otherwise.
+            bool const stay_ill = before.action == HealthAction::report && health.action == HealthAction::report;
+            for (Record& record : program.records) {
+                std::uint32_t& bad = record.checks[check].bad;
+                bad = stay_ill && bad >= before.retries ? health.retries : 0;
+            }
         }
         program.policy = spec.policy;
         program.is_configured = true;
@@ -889,7 +889,7 @@ void Invariants::start_what_may() {
         at.record.starts.push_back(now_);
         enter(at, State::starting);
         pending_.push_back(at.id);
-        at.record.has_no_watchdog = false;
+        at.record.has_no_watchdog = at.policy().watchdog == Duration::zero();
         owe(action::Spawn{at.id});
     });
 }

@@ -205,7 +205,7 @@ void Invariants::begin_stop(int exit_code) {
 /// What depends on another program does, and everything but auxiliary programs stops before those, configured or not.
 bool Invariants::stops_before(Program const& one, Program const& other, ProgramId id) {
     if (one.policy.auxiliary != other.policy.auxiliary) return other.policy.auxiliary;
-    return one.is_configured && depends_on(one.policy, id);
+    return one.is_user && depends_on(one.policy, id);
 }
 
 /// So long may the stop of a program take, in nanoseconds.
@@ -245,6 +245,9 @@ double Invariants::longest_above(ProgramId id) const {
 
 void Invariants::plan_turns() {
     auto const left = static_cast<double>((latest_kill() - now_).count());
+    // What an earlier configuration has sent away may not be gone yet.
+    for (Program& program : programs_)
+        program.is_user = program.is_configured || !is_down(program);
     for (std::size_t id = 0; id < programs_.size(); ++id) {
         double const below = longest_below(ProgramId(id));
         double const above = longest_above(ProgramId(id));
@@ -262,7 +265,8 @@ void Invariants::take_turns(bool is_time_event) {
             Program& program = programs_[id];
             if (program.is_turn) continue;
             bool const is_alone = std::ranges::none_of(programs_, [&](Program const& other) {
-                bool const is_gone = other.is_turn && is_down(other);  // and with it all that depend on it
+                // And with it all that depend on it, if it is configured.
+                bool const is_gone = (other.is_turn || !other.is_configured) && is_down(other);
                 return stops_before(other, program, ProgramId(id)) && !is_gone;
             });
             bool const is_late = program.turn_at <= now_ && (is_time_event || is_turn_taken_early(id));

@@ -98,6 +98,7 @@ protected:
         return state;
     }
     void bring_up_to_date() override { console.flush(); }
+    std::string has_yet_to_clean_up() override { return yet_to_clean_up; }
     void stop_output() override { told.emplace_back("output stopped"); }
     void resume_output() override { told.emplace_back("output resumed"); }
     void about_to_leave() override { told.emplace_back("about to leave"); }
@@ -216,6 +217,7 @@ protected:
     Supervisor supervisor{SupervisorPolicy{}};
     std::vector<Action> actions;
     std::vector<std::string> told;
+    std::string yet_to_clean_up;  // a program
     std::unique_ptr<Accepted> active;
     bool scouts_return = true;
     bool has_no_memory = false;

@@ -162,6 +162,17 @@ TEST_F(UpgraderTest, WaitsForAReaderOfAFullPipe) {
     EXPECT_FALSE(console.has_pending());
 }
 
+TEST_F(UpgraderTest, WaitsForWhatOnlyThisVersionCanRun) {
+    yet_to_clean_up = "mount";
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    int rounds = 0;
+    until([&] { return ++rounds == 5; });
+    EXPECT_THAT(executed, IsEmpty());
+    yet_to_clean_up.clear();
+    until([this] { return !executed.empty(); });
+}
+
 }  // namespace
 
 }  // namespace triton::launcher

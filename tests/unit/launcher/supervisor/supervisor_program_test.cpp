@@ -591,6 +591,22 @@ TEST(SupervisorHealth, FewerRetriesCountThoughMoreHaveFailed) {
     EXPECT_EQ(probe(subject, 5s, false).done(), "ReportUnhealthy 1, failures 2, report");
 }
 
+TEST(SupervisorHealth, WhoIsIllStaysSoWhenTheCountChanges) {
+    ProgramPolicy policy = healthy(HealthAction::report);
+    Subject subject = up({policy});
+    for (int times = 0; times < 3; ++times)
+        probe(subject, 10s, false);
+    EXPECT_FALSE(subject.supervisor.is_ready(ProgramId{0}));
+    for (std::uint32_t const retries : {5U, 1U}) {
+        policy.checks.front().retries = retries;
+        EXPECT_EQ(subject.programs({policy}).done(), "");
+        EXPECT_FALSE(subject.supervisor.is_ready(ProgramId{0})) << retries;
+    }
+    EXPECT_EQ(probe(subject, 10s, false).done(), "") << "it has been told";
+    EXPECT_EQ(probe(subject, 10s, true).done(), "ReportHealthy 1");
+    EXPECT_TRUE(subject.supervisor.is_ready(ProgramId{0}));
+}
+
 TEST(SupervisorHealth, WhatIsNotReadyStopsWhatIsBoundToIt) {
     ProgramPolicy base = service();
     base.checks = {Health{.interval = 10s, .retries = 1, .action = HealthAction::report}};
@@ -1215,6 +1231,19 @@ TEST(SupervisorChange, AWatchdogThatIsAddedCountsFromTheNextStart) {
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
 
+/// Who was told of one feeds it, also when it was not wanted for a while.
+TEST(SupervisorChange, AWatchdogThatIsGivenBackCountsAtOnce) {
+    ProgramPolicy policy = service();
+    policy.readiness = Readiness::notified;
+    policy.watchdog = 7s;
+    Subject subject = up({policy});
+    subject.ready(first);
+    policy.watchdog = 0s;
+    EXPECT_EQ(subject.programs({policy}).deadline(), std::nullopt);
+    policy.watchdog = 9s;
+    EXPECT_EQ(subject.programs({policy}).deadline(), 9s);
+}
+
 TEST(SupervisorChange, VanishedProgramIsIdleWhenAllOfItIsGone) {
     ProgramPolicy policy = service();
     policy.count = 2;
@@ -1411,6 +1440,22 @@ TEST(SupervisorUndo, WhatIsNotWantedAnyMoreWaitsForAllThatDependsOnItAndLeaves) 
         EXPECT_EQ(subject.state(first), State::done);
         EXPECT_EQ(subject.helper(process(1, 1), Helper::on_stop).done(), "RunHelper 1 on_stop");
         EXPECT_EQ(subject.helper(first, Helper::on_stop).state(), State::down);
+    }
+}
+
+/// A configuration has sent its user away; a stop of all comes while that one is still there.
+TEST(SupervisorUndo, TheContainersEndWaitsForWhatIsOnItsWayOut) {
+    std::vector<ProgramPolicy> const wanted{undoable(), needing({ProgramId{0}})};
+    for (std::vector<ProgramPolicy> const& later : {std::vector<ProgramPolicy>{}, {undoable()}}) {
+        Subject subject = with(wanted);
+        subject.spawned(first).exited(first, 0).spawned(process(1, 1));
+        EXPECT_EQ(subject.programs(later, false).done(),
+                  "Signal 1:1, pid 200, 15 (stop); Signal 1:1, pid 200, 18 (forward)");
+        EXPECT_EQ(subject.stop().done(), "");
+        EXPECT_EQ(subject.state(first), State::done);
+        EXPECT_EQ(subject.exited(process(1, 1), 0).done(),
+                  "ReportExited 1:1, pid 200, status 0, run 0s, not wanted; RunHelper 1 on_stop");
+        EXPECT_EQ(subject.helper(first, Helper::on_stop, false).done(), "Finish 0");
     }
 }
 
