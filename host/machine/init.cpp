@@ -33,13 +33,17 @@ constexpr std::array known{
     Known{"busybox", {.kill_signal = SIGUSR2}},
 };
 
-/// Whether the machine itself has no such file: nothing of that name, or links that lead nowhere.
-bool is_missing(ErrorKind kind) { return kind == ErrorKind::not_found || kind == ErrorKind::refused; }
+/// Whether the machine itself has no such file: nothing of that name, or links that lead nowhere, that are too long, or
+/// that change while they are followed. Its root makes them, and must not keep us from changing the machine.
+bool is_missing(Error const& error) {
+    return error.kind == ErrorKind::not_found || error.kind == ErrorKind::refused || error.kind == ErrorKind::invalid ||
+           error.kind == ErrorKind::denied || error.code == EAGAIN || error.code == ESTALE || error.code == EOVERFLOW;
+}
 
 /// The name of the file that a path leads to inside of a machine; nullopt: to none.
 Result<std::optional<std::string>> name_behind(std::string const& root, std::string const& path) {
     auto const file = files::open_confined(root, path, O_PATH | O_CLOEXEC);
-    if (!file && is_missing(file.error().kind)) return std::nullopt;
+    if (!file && is_missing(file.error())) return std::nullopt;
     if (!file) return std::unexpected(file.error());
     struct stat status;
     if (::fstat(file->get(), &status) != 0) return fail(errno, "look at " + path + " inside " + root);

@@ -256,15 +256,23 @@ Result<Machine> Machines::get(Uuid const& uuid) {
 Result<Uuid> Machines::find(std::string_view name) {
     if (auto uuid = Uuid::parse(name)) return *std::move(uuid);
     std::vector<Names> names;
-    for (Machine const& machine : TRY(store_.load_all()).machines)
+    auto const loaded = TRY(store_.load_all());
+    for (Machine const& machine : loaded.machines)
         names.push_back({machine.uuid, machine.alias.value_or("")});
+    // What begins like the uuid of an unreadable one does not mean another one alone.
+    for (BrokenFile const& broken : loaded.broken)
+        if (auto const uuid = Uuid::parse(broken.name)) names.push_back({*uuid, ""});
     return find_name(name, names);
 }
 
 // --- what changes are made of ---
 
 Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view command) {
-    return store_.lock(uuid, "vmadm " + std::string(command), lock_patience);
+    MachineLock own = TRY(store_.lock(uuid, "vmadm " + std::string(command), lock_patience));
+    if (is_meant_ && uuid != Uuid() && !is_meant_(TRY(get(uuid))))
+        return fail(ErrorKind::refused,
+                    "VM " + uuid.text() + " has changed meanwhile: it is not one of those any more");
+    return own;
 }
 
 Result<> Machines::write_config(Machine const& machine, std::string const& tree) {
@@ -329,15 +337,19 @@ Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
 
 Result<std::vector<BrokenFile>> Machines::prepare() {
     std::vector<BrokenFile> failed;
+    std::map<Uuid, Error> unfinished;
     for (Uuid const& uuid : TRY(store_.marked())) {
-        if (auto done = recover_marked(uuid); !done) failed.push_back({uuid.text(), std::move(done).error()});
+        if (auto done = recover_marked(uuid); !done) unfinished.emplace(uuid, std::move(done).error());
     }
     auto loaded = TRY(store_.load_all());
     for (Machine const& machine : loaded.machines) {
-        if (machine.phase != Phase::installed) continue;
+        if (machine.phase != Phase::installed || unfinished.contains(machine.uuid)) continue;
         if (auto made = prepare_one(machine.uuid); !made)
             loaded.broken.push_back({machine.uuid.text(), std::move(made).error()});
     }
+    // Half of its files may be of before: it must not start, and run when the rest follows.
+    for (auto& [uuid, error] : unfinished)
+        loaded.broken.push_back({uuid.text(), std::move(error)});
     for (BrokenFile& broken : loaded.broken) {
         // What an earlier boot has left must not start the machine. If it runs, nothing is taken from it.
         if (auto const uuid = Uuid::parse(broken.name)) {
@@ -353,6 +365,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
 Result<> Machines::prepare_one(Uuid const& uuid) {
     MachineLock const own = TRY(lock(uuid, "prepare"));
     LockFile const lock_file(store_, uuid);
+    if (TRY(store_.mark(uuid))) return fail(ErrorKind::refused, "an earlier command was interrupted: see vmadm recover");
     return derive(TRY(load_whole(uuid)));
 }
 
@@ -610,6 +623,7 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
         {.name = "swap",
          .run = [this, uuid, incoming]() -> Result<> {
              if (!TRY(parts_.pool.exists(incoming))) return {};  // done before the command was killed
+             TRY(parts_.units.halt(uuid));  // somebody may have started it since
              TRY(destroy_tree(uuid));
              return parts_.pool.rename(incoming, tree_of(uuid));
          }},
@@ -639,19 +653,27 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
                         .after_kill = Outcome::finished,
                         .was_running = was_running,
                         .data = snapshot.text()};
-    operation.steps = {
-        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
-        {.name = "later snapshots",
-         .run = [this, uuid, snapshot]() -> Result<> {
-             bool is_later = false;
-             for (storage::SnapshotName const& other : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
-                 if (is_later) TRY(parts_.pool.delete_snapshot(tree_of(uuid), other));
-                 is_later = is_later || other == snapshot;
-             }
-             return {};
-         }},
-        {.name = "content", .run = [this, uuid, snapshot] { return parts_.pool.rollback(tree_of(uuid), snapshot); }},
-    };
+    Step const later{.name = "later snapshots", .run = [this, uuid, snapshot]() -> Result<> {
+                         bool is_later = false;
+                         for (storage::SnapshotName const& other : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
+                             if (is_later) TRY(parts_.pool.delete_snapshot(tree_of(uuid), other));
+                             is_later = is_later || other == snapshot;
+                         }
+                         return {};
+                     }};
+    Step const content{.name = "content", .run = [this, uuid, snapshot]() -> Result<> {
+                           TRY(parts_.units.halt(uuid));  // somebody may have started it since
+                           return parts_.pool.rollback(tree_of(uuid), snapshot);
+                       }};
+    operation.steps = {{.name = "halt",
+                        .run = [this, uuid] { return parts_.units.halt(uuid); },
+                        .undo = [this, uuid, was_running] { return was_running ? start_again(uuid) : Result<>(); }}};
+    // ZFS goes back to the latest one only. Elsewhere nothing is given up before the content is there: the new one may
+    // find no room, and a later snapshot is what makes room.
+    bool const is_content_first = parts_.pool.kind() != storage::Backend::zfs;
+    operation.steps.push_back(is_content_first ? content : later);
+    operation.steps.push_back(is_content_first ? later : content);
+    operation.undone_before = operation.steps.size() - 1;
     add_start_step(operation, uuid);
     return operation;
 }
@@ -919,8 +941,9 @@ Result<bool> Machines::start(Uuid const& uuid) {
                                             std::string(name_of(state)) + "\", must be \"stopped\".");
     if (!is_under_way) TRY(check_links(machine));
     machine.autoboot = true;
+    TRY(parts_.units.set_autostart(uuid,
+                                   true));  // first: after a kill what happens counts, and then what is told of it
     TRY(store_.save(machine));
-    TRY(parts_.units.set_autostart(uuid, true));
     if (!is_under_way) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
@@ -937,14 +960,14 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
     auto finished = finish_interrupted(uuid);
     Machine machine = TRY(load(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
-    if (finished && machine.autoboot != std::optional(false)) {
-        machine.autoboot = false;
-        TRY(store_.save(machine));
-    }
-    // Always, because a command that was killed may have saved the machine only; and while it shuts down.
+    // Always, because a command that was killed may have done the half of it; and while it shuts down.
     Result<> disabled;
     auto const disable = [&] {
-        if (finished && machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
+        if (!finished) return;
+        if (machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
+        if (!disabled || machine.autoboot == std::optional(false)) return;
+        machine.autoboot = false;
+        disabled = store_.save(machine);
     };
     bool const is_asked = !status.is_down() && !options.force;
     if (is_asked) {

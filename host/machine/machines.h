@@ -94,6 +94,9 @@ public:
     /// Errors: those of `make`.
     Result<Update> update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make);
     Result<> destroy(Uuid const& uuid);
+    /// Those that commands are for from now on, if not each that they name: what was chosen by its properties may have
+    /// other ones by the time that nobody else can change it, and then the command is `refused`.
+    void only_while(std::function<bool(Machine const&)> is_meant) { is_meant_ = std::move(is_meant); }
     /// Replaces the content of a machine by a fresh clone of an image. Its properties, metadata and uids stay; its
     /// snapshots are removed. If it was running it is started again. Errors: `not_found` image; `refused` when it is
     /// indestructible.
@@ -212,6 +215,7 @@ private:
     HostFacts facts_;
     Store store_;
     HostParts parts_;
+    std::function<bool(Machine const&)> is_meant_;
 };
 
 /// Adds the last exit of a machine that is down to its status, unless systemd knows of a later one.

@@ -343,6 +343,10 @@ std::string netmask_of_prefix(int prefix) {
 }
 
 Result<> normalise_nics(std::vector<Nic>& nics) {
+    constexpr std::size_t most = 128;
+    if (nics.size() > most)
+        return fail(ErrorKind::invalid, "nics contains " + std::to_string(nics.size()) + " NICs, but is limited to " +
+                                            std::to_string(most));
     for (Nic& nic : nics) {
         if (nic.mac.empty()) nic.mac = TRY(random_mac());
         normalise_addresses(nic);

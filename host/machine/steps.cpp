@@ -52,6 +52,7 @@ Result<> undo_from(std::size_t last, Operation const& operation, Journal& journa
         Step const& step = operation.steps[i];
         if (!step.undo) continue;
         if (progress) progress("undo", step.name);
+        may_be_killed();
         if (auto undone = step.undo(); !undone && result) result = std::move(undone);
     }
     if (!result) return result;
@@ -71,8 +72,12 @@ Result<> perform(Operation const& operation, Journal& journal, Progress const& p
 
 Result<Outcome> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress) {
     std::size_t reached = 0;
-    if (operation.after_kill == Outcome::finished && !mark.is_undone) {
-        auto const done = run_from(mark.step, operation, journal, progress, reached);
+    // Who would have undone it may have known how, and nobody else does.
+    bool const can_undo = operation.undone_before > 0 ||
+                          std::ranges::any_of(operation.steps, [](Step const& step) { return bool{step.undo}; });
+    if (operation.after_kill == Outcome::finished && (!mark.is_undone || !can_undo)) {
+        std::size_t const first = mark.is_undone ? 0 : mark.step;
+        auto const done = run_from(first, operation, journal, progress, reached);
         if (done) return Outcome::finished;
         if (reached >= operation.undone_before) return std::unexpected(done.error());
     } else {

@@ -63,7 +63,8 @@ using Progress = std::function<void(std::string_view operation, std::string_view
 /// Errors: the step's; what could not be undone is in the details, and then the mark stays.
 Result<> perform(Operation const& operation, Journal& journal, Progress const& progress = {});
 
-/// Finishes or undoes what was interrupted after this mark. Returns which. Errors: as above.
+/// Finishes or undoes what was interrupted after this mark. Returns which. What was being undone, by steps that nobody
+/// can undo any more, is finished from its beginning. Errors: as above.
 Result<Outcome> resume(Operation const& operation, Mark const& mark, Journal& journal, Progress const& progress = {});
 
 }  // namespace triton::machine

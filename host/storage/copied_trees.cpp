@@ -15,6 +15,8 @@ namespace triton::storage {
 
 namespace {
 
+constexpr std::uint64_t beyond_all = std::uint64_t{1} << 60;  // bytes
+
 Result<UniqueFd> open_tree_again(int directory) {
     UniqueFd opened{::openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!opened) return fail(errno, "open the tree");
@@ -38,11 +40,15 @@ public:
 
     Result<Left> copy(int tree, int parent, std::string const& name, std::optional<std::uint64_t> quota) override {
         auto made = TRY(make_directory(parent, name));
-        // Set while it is empty: everything made in it then belongs to its project.
-        if (quota) TRY(project_quota::set(made.get(), quota));
+        // Made while it is empty: everything made in it then belongs to its project. Limited when it is full: what was
+        // there may be more than there may be now.
+        UniqueFd const limited{quota ? ::fcntl(made.get(), F_DUPFD_CLOEXEC, 0) : -1};
+        if (quota && !limited) return fail(errno, "open directory " + name);
+        if (quota) TRY(project_quota::set(made.get(), beyond_all));
         auto from = TRY(open_tree_again(tree));
         CopyWay const way = backend_ == Backend::reflink ? CopyWay::reflink : CopyWay::copy;
         auto const copied = TRY(copy_tree(std::move(from), std::move(made), way));
+        if (quota) TRY(project_quota::set(limited.get(), quota));
         return copied.copied_bytes > 0 ? Left::content : Left::names;
     }
 

@@ -19,10 +19,13 @@
 #include "host/storage/directory_entries.h"
 #include "host/storage/directory_stack.h"
 #include "host/storage/link_shelf.h"
+#include "host/storage/walk_tree.h"
 
 namespace triton::storage {
 
 namespace {
+
+constexpr int most_looks = 16;  // at one name
 
 /// Whether FICLONE cannot share these files, which is not a reason to give up: a swap file, a file without copy on
 /// write, a file system without this ability.
@@ -72,9 +75,17 @@ private:
                 return {};
             }
             auto copied = type == DT_REG ? copy_file(name) : copy_other(name);
+            // In a tree that is in use a name goes, or is that of something else, while it is looked at.
+            for (int attempt = 1; attempt < most_looks && !copied && is_replaced(copied.error()); ++attempt)
+                copied = copy_other(name);
+            if (!copied && copied.error().code == ENOENT) return {};
             return copied ? Result<>{} : failed(std::move(copied).error(), name);
         });
     }
+
+    /// Nothing has been made then.
+    static std::unexpected<Error> replaced() { return fail(ErrorKind::busy, "", "it was replaced meanwhile"); }
+    static bool is_replaced(Error const& error) { return error.kind == ErrorKind::busy && error.code == 0; }
 
     /// Opens a file of the tree, without changing its access time where that is allowed.
     UniqueFd open_file(std::string const& name) const {
@@ -87,8 +98,9 @@ private:
     Result<> copy_file(std::string const& name) {
         UniqueFd const from = open_file(name);
         struct stat status;
+        if (!from && (errno == ELOOP || errno == ENXIO)) return replaced();  // a link, a socket
         if (!from || ::fstat(from.get(), &status) != 0) return fail(errno, "");
-        if (!S_ISREG(status.st_mode)) return fail(ErrorKind::busy, "", "it was replaced meanwhile");
+        if (!S_ISREG(status.st_mode)) return replaced();
         if (TRY(shelf_.link(status, to_.fd(), name))) return {};
 
         UniqueFd const to{::openat(to_.fd(), name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -129,6 +141,7 @@ private:
     Result<> copy_symlink(std::string const& name) {
         target_.resize(PATH_MAX + 1);
         ssize_t const size = ::readlinkat(from_.fd(), name.c_str(), target_.data(), target_.size());
+        if (size < 0 && errno == EINVAL) return replaced();
         if (size < 0) return fail(errno, "");
         target_.resize(static_cast<std::size_t>(size));
         if (::symlinkat(target_.c_str(), to_.fd(), name.c_str()) != 0) return fail(errno, "");
@@ -152,6 +165,7 @@ private:
         levels_.back().names.pop_back();
         auto entered = from_.enter(name);
         bool const is_foreign = !entered && entered.error().code == EXDEV;  // something is mounted there
+        if (!entered && has_directory_gone(entered.error())) return {};
         if (!entered && !is_foreign) return entered;
         if (::mkdirat(to_.fd(), name.c_str(), 0700) != 0) return fail(errno, "copy " + from_.shown(name));
         if (is_foreign) return {};

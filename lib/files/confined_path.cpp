@@ -49,10 +49,14 @@ Result<UniqueFd> open_confined(std::string const& root_directory, std::string co
     open_how how{};
     how.flags = static_cast<unsigned>(flags);
     how.resolve = RESOLVE_IN_ROOT;
-    UniqueFd fd{static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how))};
-    err = errno;
-    if (!fd) return fail(err, "open " + path + " inside " + root_directory);
-    return fd;
+    for (int attempt = 1;; ++attempt) {
+        UniqueFd fd{static_cast<int>(::syscall(SYS_openat2, root.get(), path.c_str(), &how, sizeof how))};
+        err = errno;
+        if (fd) return fd;
+        // As above.
+        if (err != EINTR && (err != EAGAIN || attempt == most_attempts))
+            return fail(err, "open " + path + " inside " + root_directory);
+    }
 }
 
 }  // namespace triton::files

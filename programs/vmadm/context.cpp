@@ -218,6 +218,8 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
         if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);
     if (uuids.empty())
         return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});
+    // It may take long until it is the turn of the last one.
+    machines.only_while([wanted](Machine const& machine) { return machine::matches_all(wanted, node_of(machine)); });
     return uuids;
 }
 

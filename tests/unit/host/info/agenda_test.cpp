@@ -16,10 +16,11 @@ protected:
     Agenda agenda;
     TimePoint now = TimePoint(std::chrono::hours(1));
 
-    /// "refresh a: stored, unit (file)" of the job to begin; "": none.
+    /// "refresh a: stored, unit (file)" of the job to begin; "": none, and the one before is the one to finish.
     std::string next(Parts readable = all_parts) {
-        job = agenda.next(now, readable);
-        if (!job) return "";
+        auto begun = agenda.next(now, readable);
+        if (!begun) return "";
+        job = std::move(begun);
         std::string const what = job->machine ? *job->machine + ": " + job->parts.text() : "scan";
         return (job->is_refresh ? "refresh " : "") + what + " (" + job->why + ")";
     }

@@ -49,6 +49,17 @@ TEST_F(InitTest, IsTheOneThatNspawnWouldBoot) {
     EXPECT_EQ(found(), of_systemd);
 }
 
+/// Its root makes the links, and must not keep the host from changing the machine.
+TEST_F(InitTest, IsNotWhereALinkLeadsToNothingThatCanBe) {
+    link(std::string(300, 'a'), "sbin/init");
+    EXPECT_EQ(found(), std::nullopt);
+    fs::create_directories(root_ / "usr/lib/systemd");
+    link(std::string(300, 'a'), "usr/lib/systemd/systemd");
+    fs::remove(root_ / "sbin/init");
+    file("sbin/init");
+    EXPECT_EQ(found(), Init{});
+}
+
 TEST_F(InitTest, IsKnownByTheNameBehindItsLinks) {
     file("usr/bin/triton-launch");
     link("../usr/bin/triton-launch", "sbin/second");

@@ -1,5 +1,6 @@
 #include "host/machine/machines.h"
 
+#include <csignal>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/file.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -65,7 +68,10 @@ public:
         return done;
     }
     void await_listener(Uuid const&, UnitStatus const&, int) override {}
-    Result<> halt(Uuid const& uuid) override { return set("running", uuid, false); }
+    Result<> halt(Uuid const& uuid) override {
+        halted = true;
+        return set("running", uuid, false);
+    }
     Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
@@ -75,6 +81,7 @@ public:
     Result<> forget_limits(Uuid const& uuid) override { return set("limits", uuid, false); }
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
 
+    bool halted = false;  // since it was set to that
     bool is_gone = false;
     bool is_busy = false;
     bool is_unified = false;
@@ -1174,6 +1181,118 @@ TEST_F(MachinesTest, PreparingTakesNothingFromAMachineThatRuns) {
         EXPECT_EQ(failed->size(), 1U);
         EXPECT_EQ(fs::exists(derived), does_run);
     }
+}
+
+/// Half of its files may be of before. Whoever finishes that would take the files from under a machine that runs.
+TEST_F(MachinesTest, WhatCannotBeFinishedAtBootDoesNotStart) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(host.units().halt(uuid));
+    fs::path const journal = host.root() / "var/triton/vmadm/journal";
+    fs::create_directories(journal);
+    std::ofstream(journal / (uuid.text() + ".json")) << "{}";
+    auto const failed = host.machines->prepare();
+    ASSERT_TRUE(failed) << failed.error().text();
+    ASSERT_EQ(failed->size(), 1U);
+    EXPECT_THAT(failed->front().error.text(), HasSubstr("it is not a mark of an operation"));
+    EXPECT_FALSE(fs::exists(host.root() / "run/systemd/nspawn" / (uuid.text() + ".nspawn")));
+}
+
+/// As systemctl and machinectl may.
+TEST_F(MachinesTest, WhoWasStartedMeanwhileIsHaltedBeforeItsFilesAreReplaced) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    {
+        Host host(directory());
+        ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    }
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    using Act = std::function<Result<>(Machines&)>;
+    for (Act const& act : {Act([&](Machines& machines) { return machines.rollback_snapshot(uuid, "one"); }),
+                           Act([&](Machines& machines) { return machines.reprovision(uuid, image); })}) {
+        for (int n = 0;; ++n) {
+            bool const was_killed = kill_at(n, act);
+            Host host(directory());
+            ASSERT_TRUE(host.units().start(uuid, std::chrono::seconds(0), {}));
+            fs::path const root = fs::path(*host.machines->get(uuid)->zonepath) / "root";
+            struct stat before{};
+            bool const was_there = ::stat(root.c_str(), &before) == 0;
+            host.units().halted = false;
+            ASSERT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+            struct stat after{};
+            ASSERT_EQ(::stat(root.c_str(), &after), 0);
+            if (!was_there || before.st_ino != after.st_ino) {
+                EXPECT_TRUE(host.units().halted) << n;
+            }
+            if (!was_killed) break;
+        }
+    }
+}
+
+/// A later snapshot may be what makes room.
+TEST_F(MachinesTest, ARollbackThatFindsNoRoomGivesNothingUp) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const root = fs::path(*host.machines->get(uuid)->zonepath) / "root";
+    std::ofstream(root / "large") << std::string(1 << 20, 'x');
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "one")), "ok");
+    fs::remove(root / "large");
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "two")), "ok");
+    rlimit limit{};
+    ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &limit), 0);
+    rlimit const small{1 << 16, limit.rlim_max};
+    auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+    Result<> const failed = host.machines->rollback_snapshot(uuid, "one");
+    ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &limit), 0);
+    (void)std::signal(SIGXFSZ, handler);
+    ASSERT_FALSE(failed);
+    EXPECT_THAT(failed.error().text(), HasSubstr("File too large"));
+    auto const machine = host.machines->get(uuid);
+    EXPECT_EQ(machine->state, State::running);
+    EXPECT_EQ(machine->snapshots.size(), 2U);
+    EXPECT_EQ(text_of(host.machines->delete_snapshot(uuid, "two")), "ok") << "nothing is left to be finished first";
+    EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "one")), "ok");
+    EXPECT_TRUE(fs::exists(root / "large"));
+}
+
+/// Filters are evaluated before the first of many, and it may take minutes until it is the turn of the last one.
+TEST_F(MachinesTest, WhatWasChosenByItsPropertiesIsLeftAloneWhenTheyChange) {
+    Host host(directory());
+    Creation const made = creation(R"(,"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    host.machines->only_while([](Machine const& machine) { return machine.state == State::stopped; });
+    ASSERT_TRUE(host.machines->start(uuid));
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)),
+              "VM " + uuid.text() + " has changed meanwhile: it is not one of those any more");
+    EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+    ASSERT_TRUE(host.units().halt(uuid));
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+}
+
+/// Nobody may take the one for the other.
+TEST_F(MachinesTest, AnUnreadableMachineCountsWhereANameIsLookedFor) {
+    Host host(directory());
+    Creation made = creation();
+    made.machine.uuid = *Uuid::parse("4dad7f3e-0000-4000-8000-000000000001");
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(host.machines->find("4dad7f3e"));
+    std::ofstream(host.root() / "var/triton/vmadm/machines/4dad7f3e-0000-4000-8000-000000000000.json") << "{";
+    EXPECT_FALSE(host.machines->find("4dad7f3e"));
+    EXPECT_TRUE(host.machines->find("4dad7f3e-0000-4000-8000-000000000001"));
+}
+
+TEST_F(MachinesTest, LinuxHasNoVlan4095) {
+    Host host(directory());
+    Creation const made = creation(R"(,"autoboot":false,"nics":[{"nic_tag":"admin","ips":["dhcp"],"vlan_id":4095}])");
+    EXPECT_THAT(text_of(host.machines->create(made)), HasSubstr("invalid vlan_id for NIC: 4095"));
+    EXPECT_THAT(host.parts_of(made.machine.uuid), IsEmpty());
 }
 
 /// Its processes may still run with them.

@@ -212,6 +212,20 @@ TEST(Steps, WhatWouldBeUndoneAfterAKillIsTakenBackWithoutAMark) {
 }
 
 /// A replacement that only fails to be made leaves what is there, at once and after a kill.
+/// Who would have undone it knew what was before, and nobody else does: it is not said to have been undone.
+TEST(Steps, WhatNobodyKnowsHowToUndoIsFinished) {
+    World world;
+    world.parts = all;
+    FakeJournal journal(world);
+    Mark const mark{.operation = "delete", .step = 2, .is_undone = true};
+    world.mark = mark;
+    auto const done = resume(world.remove(), mark, journal);
+    ASSERT_TRUE(done);
+    EXPECT_EQ(*done, Outcome::finished);
+    EXPECT_TRUE(world.parts.empty());
+    EXPECT_FALSE(world.mark);
+}
+
 TEST(Steps, WhatIsFinishedIsTakenBackBeforeItsPointOfNoReturn) {
     for (bool const is_killed : {false, true}) {
         World world;
