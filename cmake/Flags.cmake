@@ -58,10 +58,21 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # On all cores, and without a note that it was not. What GCC 12 says of std::string's own memcpy is wrong (bug 105329).
     # Functions keep sections of their own, so that the linker drops what link-time optimisation has made superfluous.
-    add_compile_options(-ffunction-sections -fdata-sections)
-    add_link_options(-flto=auto -ffunction-sections -fdata-sections -Wno-stringop-overflow)
+    # And it takes what a std::expected does not hold for what may be used.
+    add_compile_options(-ffunction-sections -fdata-sections -Wno-maybe-uninitialized)
+    set(is_optimised_as_a_whole $<BOOL:$<TARGET_PROPERTY:INTERPROCEDURAL_OPTIMIZATION>>)
+    add_link_options(
+      -Wl,--gc-sections
+      "$<IF:${is_optimised_as_a_whole},-flto=auto;-ffunction-sections;-fdata-sections;-Wno-stringop-overflow,-fno-lto>")
   endif()
 endif()
+
+# For what is linked into PID 1 or its agent, and into programs that are not optimised as a whole, too.
+macro(triton_for_all)
+  if(CMAKE_INTERPROCEDURAL_OPTIMIZATION AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options(-ffat-lto-objects)
+  endif()
+endmacro()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
 # For what runs where libc has not started, or in a child that shares its parent's memory.
