@@ -124,6 +124,8 @@ void ControlMethods::attach(Session& session, CallParameters const& parameters) 
     auto const which = context_.select(session, *parameters.program, parameters.process);
     if (!which || session.is_oneway) return;
     ProgramStatus const program = backend_.program(which->program);
+    if (program.processes == 0)
+        return context_.no_such_process(session, *parameters.program, which->number.value_or(1));
     auto const number = which->number ? which->number : only_process(which->program);
     if (!number) {
         std::string const name(shown_name(program.name));

@@ -85,6 +85,7 @@ struct OutputCapture::Program {
     config::Output output;
     std::uint32_t count = 1;
     LogRing ring;
+    bool is_gone = false;  // its id may be another's
 
     /// Both streams share a pipe, so that their order is kept.
     [[nodiscard]] bool is_joined() const {
@@ -195,6 +196,12 @@ void OutputCapture::set_format(Pipe& pipe) const {
     }
     pipe.format = format_for(output.format, pipe.to->program->name, pipe.key.process);
     pipe.format.set_timestamp(output.timestamp == config::OutputTimestamp::rfc3339);
+}
+
+std::optional<OutputCapture::Settings> OutputCapture::settings(std::uint32_t program) const {
+    Program const* const known = find(program);
+    if (!known) return std::nullopt;
+    return Settings{known->name, known->output, known->count};
 }
 
 Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, config::Output const& output,
@@ -351,8 +358,8 @@ Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(O
 std::shared_ptr<OutputCapture::Destination> OutputCapture::destination_again(OutputKey key, OutputStream stream) {
     auto to = destination(key, stream);
     if (to) return std::move(*to);
-    if (callbacks_.failed) callbacks_.failed(key.program, to.error());
     std::shared_ptr<Program> const& program = programs_.at(key.program);
+    if (callbacks_.failed) callbacks_.failed(program->name, to.error());
     OutputStream const own = program->stream_of(stream);
     auto& plain = destinations_[{key.program, own}];
     if (plain) return plain;
@@ -379,7 +386,10 @@ void OutputCapture::forget(std::uint32_t program) {
         if (at == destinations_.end() || at->first.program != program) break;
         leave(DestinationKey(at->first));
     }
-    programs_.erase(program);
+    auto const gone = programs_.find(program);
+    if (gone == programs_.end()) return;
+    gone->second->is_gone = true;  // pipes that are not empty yet keep it
+    programs_.erase(gone);
 }
 
 void OutputCapture::leave(DestinationKey const& key) {
@@ -742,7 +752,7 @@ std::size_t OutputCapture::pass(Pipe& pipe, std::string_view text, bool is_end) 
     chunk.is_partial = chunk.text.back() != '\n' && !(is_end && passed == text.size());
     chunk.is_left_over = pipe.is_ending;
     Program& program = *to.program;
-    if (!follower_) {
+    if (!follower_ || program.is_gone) {
         program.ring.append(chunk);
     } else {
         program.ring.append(chunk, [this, &program](LogChunk const& one) { follower_(program.id, one); });
@@ -846,7 +856,7 @@ bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {
 void OutputCapture::look_after(Destination& to) {
     Error const* const error = to.file ? &to.file->error() : to.syslog ? &to.syslog->error() : nullptr;
     int const code = error ? error->code : 0;
-    if (code != 0 && code != to.told_error && callbacks_.failed) callbacks_.failed(to.program->id, *error);
+    if (code != 0 && code != to.told_error && callbacks_.failed) callbacks_.failed(to.program->name, *error);
     to.told_error = code;
     bool const waits = to.file ? to.file->pending() > 0 : to.syslog ? to.syslog->needs_retry() : console_.needs_retry();
     if (waits) retry_later();
@@ -863,7 +873,7 @@ bool OutputCapture::is_to_tell_dropped(Destination const& to, bool waits) const 
 
 void OutputCapture::tell_dropped(Destination& to) {
     to.next_telling = std::chrono::steady_clock::now() + between_tellings;
-    if (callbacks_.dropped) callbacks_.dropped(to.program->id, std::exchange(to.dropped, 0));
+    if (callbacks_.dropped) callbacks_.dropped(to.program->name, std::exchange(to.dropped, 0));
 }
 
 void OutputCapture::retry_later() {
@@ -887,7 +897,7 @@ void OutputCapture::reopen_files() {
     for (auto const& [key, to] : destinations_) {
         if (!to->file) continue;
         if (Result<> const opened = to->file->open(); !opened && callbacks_.failed)
-            callbacks_.failed(to->program->id, opened.error());
+            callbacks_.failed(to->program->name, opened.error());
         to->file->flush();
         look_after(*to);
     }

@@ -81,10 +81,10 @@ class OutputCapture {
 public:
     /// Each may be empty. Called from inside of this class's methods; must not call them.
     struct Callbacks {
-        /// Lines dropped since the last call, when there is room again.
-        std::function<void(std::uint32_t program, std::uint64_t lines)> dropped;
+        /// Lines dropped since the last call, when there is room again. `name`: of the program, which may be gone.
+        std::function<void(std::string_view name, std::uint64_t lines)> dropped;
         /// Told once, until it has worked again: the file cannot be written, opened or rotated.
-        std::function<void(std::uint32_t program, Error const&)> failed;
+        std::function<void(std::string_view name, Error const&)> failed;
         /// Lines that waited for the file of a program that no longer exists, and that nobody will write.
         std::function<void(std::string_view name, std::uint64_t lines)> lost;
         /// Messages that a syslog daemon has not taken, and that nobody will send.
@@ -97,6 +97,14 @@ public:
     OutputCapture(OutputCapture const&) = delete;
     OutputCapture& operator=(OutputCapture const&) = delete;
 
+    /// What configure() was given.
+    struct Settings {
+        std::string name;
+        config::Output output;
+        std::uint32_t count;
+    };
+    /// nullopt: the output of the program is not captured.
+    [[nodiscard]] std::optional<Settings> settings(std::uint32_t program) const;
     /// Says where the output of a program goes from now on; `output.kind` is `captured`. `name` is empty for the
     /// unnamed program. `ring_bytes`: how much is kept for read_log(). Text for an earlier destination goes there
     /// first. Two programs may have one file for the moment that one leaves it; they do not see each other's lines and

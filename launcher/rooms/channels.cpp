@@ -94,17 +94,17 @@ void Channels::open() {
         loop_, console_, syslog_relay_,
         OutputCapture::Callbacks{
             .dropped =
-                [this](std::uint32_t program, std::uint64_t lines) {
-                    log_.write(log::LogLevel::warning, "output-dropped",
-                               std::to_string(lines) + " lines of " + std::string(table_.name(program)) +
-                                   " dropped: the reader was too slow",
-                               {{"program", table_.name(program)}, {"lines", static_cast<std::int64_t>(lines)}});
+                [this](std::string_view name, std::uint64_t lines) {
+                    log_.write(
+                        log::LogLevel::warning, "output-dropped",
+                        std::to_string(lines) + " lines of " + std::string(name) + " dropped: the reader was too slow",
+                        {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
                 },
             .failed =
-                [this](std::uint32_t program, Error const& error) {
+                [this](std::string_view name, Error const& error) {
                     log_.write(log::LogLevel::error, "output-failed",
-                               "output of " + std::string(table_.name(program)) + ": " + error.text(),
-                               {{"program", table_.name(program)}, {"error", std::string_view(error.text())}});
+                               "output of " + std::string(name) + ": " + error.text(),
+                               {{"program", name}, {"error", std::string_view(error.text())}});
                 },
             .lost =
                 [this](std::string_view name, std::uint64_t lines) {
@@ -228,27 +228,29 @@ Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& id
         sockets_.go_back_to(all_sockets(current));
         return opened;
     }
+    std::vector<std::pair<std::uint32_t, std::optional<OutputCapture::Settings>>> before;
     for (std::size_t i = 0; i < ids.size(); ++i) {
         config::Program const& program = wanted[i]->settings;
         if (wanted[i]->needs.output != StreamTarget::captured) continue;
+        before.emplace_back(static_cast<std::uint32_t>(ids[i]), output_->settings(static_cast<std::uint32_t>(ids[i])));
         Result<> const opened = output_->configure(static_cast<std::uint32_t>(ids[i]), program.name,
                                                    captured_output(*wanted[i]), wanted[i]->policy.count);
         if (opened) continue;
-        for (std::size_t before = 0; before < i; ++before)
-            restore_output(ids[before]);
+        for (auto const& [id, settings] : before)
+            restore_output(id, settings);
         sockets_.go_back_to(all_sockets(current));
         return fail("programs." + program.name + ".output: " + opened.error().text());
     }
     return {};
 }
 
-void Channels::restore_output(ProgramId id) {
-    auto const at = static_cast<std::uint32_t>(id);
-    if (at < table_.size() && table_[id].is_captured()) {
+/// A program whose output is not captured any more may have processes that go on writing to us.
+void Channels::restore_output(std::uint32_t program, std::optional<OutputCapture::Settings> const& before) {
+    if (before) {
         // Its files were open a moment ago.
-        (void)output_->configure(at, table_[id].name, captured_output(*table_[id].plan), table_[id].plan->policy.count);
+        (void)output_->configure(program, before->name, before->output, before->count);
     } else {
-        output_->forget(at);
+        output_->forget(program);
     }
 }
 
@@ -524,6 +526,7 @@ void Channels::close(ProcessId id) {
 
 void Channels::forget(ProgramId id) {
     output_->forget(static_cast<std::uint32_t>(id));
+    if (attachments_) attachments_->forget(static_cast<std::uint32_t>(id));
     abandon_link(table_[id].name);
 }
 

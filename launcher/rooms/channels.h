@@ -127,7 +127,7 @@ private:
     [[nodiscard]] Result<> check_pid_files(Plans const& plans) const;
     static Result<> check_files(Plans const& plans);
     Result<> check_null_device(Plans const& plans);
-    void restore_output(ProgramId id);
+    void restore_output(std::uint32_t program, std::optional<OutputCapture::Settings> const& before);
     void abandon_link(std::string const& reader);
     [[nodiscard]] Result<> add_link(ProgramPlan const& plan, process::StartFiles& files);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);

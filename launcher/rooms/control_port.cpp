@@ -531,7 +531,7 @@ ProcessOwner ControlPort::owner_of(pid_t pid) const {
 
 bool ControlPort::has_strangers() const {
     return std::ranges::any_of(rooms_.table.entries(), [this](ProgramTable::Entry const& program) {
-        return owner_of(program) != ProcessOwner::program;
+        return program.plan && owner_of(program) != ProcessOwner::program;  // without one the entry is free
     });
 }
 

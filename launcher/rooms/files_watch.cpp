@@ -51,6 +51,7 @@ void FilesWatch::forget() {
     owners_.clear();
     timer_.disarm();
     next_look_ = TimePoint::max();
+    handed_over_.clear();
     if (watcher_) watcher_->forget();
 }
 
@@ -58,7 +59,9 @@ void FilesWatch::save(UpgradeState& state) const {
     for (Program const& program : programs_)
         if (!program.changed.empty())
             state.file_changes.push_back({static_cast<std::uint32_t>(program.id), program.changed, program.quiet_at});
-    for (auto const& [path, file] : handed_over_)
+    // A version that is asked whether it can take over is asked about all that it will be given.
+    bool const is_asked_first = handed_over_.empty() && watcher_;
+    for (auto const& [path, file] : is_asked_first ? watcher_->identities() : handed_over_)
         state.watched_files.push_back({path, file.device, file.inode, file.seconds, file.nanoseconds});
 }
 

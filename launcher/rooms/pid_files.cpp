@@ -113,7 +113,9 @@ std::uint64_t PidFiles::ended(ProcessId id) {
 
 void PidFiles::restore(UpgradeState const& state) {
     for (Entry const& entry : state.pid_files) {
-        if (entry.program >= table_.size() || path_of(entry).empty()) continue;
+        if (entry.program >= table_.size()) continue;
+        // Of a program that has left nobody reads the file; the mark still says which processes are its own.
+        if (path_of(entry).empty() && entry.mark == 0) continue;
         entries_.push_back(entry);
         told_.emplace_back();
     }
@@ -128,7 +130,7 @@ void PidFiles::watch() {
     std::vector<std::string> paths;
     for (Entry const& entry : entries_) {
         auto const& plan = table_[ProgramId{entry.program}].plan;
-        if (plan) paths.push_back(root_of(*plan) + path_of(entry));
+        if (std::string const path = path_of(entry); plan && !path.empty()) paths.push_back(root_of(*plan) + path);
     }
     Result<> const watched = [&]() -> Result<> {
         if (!watcher_) {

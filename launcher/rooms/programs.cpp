@@ -171,7 +171,9 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
     Plans current = plans_;
     // It may have been prepared a moment ago, for this configuration.
     if (agent_.plan() && std::ranges::find(current, agent_.plan()) == current.end()) current.push_back(agent_.plan());
-    TRY(channels_.prepare(plans, ids, current));
+    // The same programs have all that they need, and nothing that has been taken from them meanwhile, as the name of a
+    // socket, may keep an isolation from coming.
+    if (is_new || plans != plans_) TRY(channels_.prepare(plans, ids, current));
 
     // From here on nothing fails.
     table_.replace(std::move(larger));

@@ -221,7 +221,11 @@ Result<> Upgrader::become_successor() {
     log_.flush();
     console_.drain(time_to_drain);
     if (console_.has_pending() || log_.has_pending()) return fail("lines would be lost: the log is blocked");
-    auto const sealed = seal_upgrade_state(write_upgrade_state(state));
+    std::string const text = write_upgrade_state(state);
+    // It is not what the new version was asked about: that was a moment ago. Once it is executed there is no way back.
+    if (auto const again = read_upgrade_state(text); !again)
+        return fail(ErrorKind::internal, "hand over", again.error().error);
+    auto const sealed = seal_upgrade_state(text);
     int err = sealed ? 0 : sealed.error().code;
     if (sealed) {
         line_.answer_upgrade(UpgradeVersions{std::string(version()), attempt_->version});

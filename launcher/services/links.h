@@ -27,7 +27,7 @@ struct LinkState {
 class Links {
 public:
     /// `loop` outlives this.
-    explicit Links(EventLoop& loop) : loop_(loop) {}
+    explicit Links(EventLoop& loop) : loop_(loop), pause_(loop, [this] { go_on(); }) {}
 
     struct Ends {
         int read = -1;
@@ -37,7 +37,8 @@ public:
     Result<Ends> ends(std::string_view reader);
 
     /// There will be no reader. Writers that have not ended do not wait for one: what they write is thrown away until
-    /// they end, or until somebody asks for the ends again. Returns whether there are such.
+    /// they end, or until somebody asks for the ends again: some 10 MB a second, since it is our time that this takes.
+    /// Returns whether there are such.
     /// Errors: those of epoll_ctl(2).
     Result<bool> abandon(std::string_view reader);
 
@@ -56,14 +57,18 @@ private:
         std::string reader;
         UniqueFd read_end;
         UniqueFd write_end;
-        EventLoop::Watch emptied{};  // that it is abandoned; after the descriptor, to be dropped before it
+        bool is_abandoned = false;
+        EventLoop::Watch emptied{};  // while it is, but for pauses; after the descriptor, to be dropped before it
     };
     Result<bool> empty_from_now_on(std::vector<Link>::iterator link);
+    Result<> watch(Link& link);
     void empty(int read_end);
+    void go_on();
     static bool take_back(Link& link);
 
     EventLoop& loop_;
     std::vector<Link> links_;
+    EventLoop::Timer pause_;
 };
 
 }  // namespace triton::launcher

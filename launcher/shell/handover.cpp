@@ -11,6 +11,8 @@ UpgradeState Handover::collect() const {
     state.version = version();
     state.pid = rooms_.sys.own_pid();
     state.supervisor = rooms_.supervisor.state();
+    // A configuration that was refused later on has left room for more.
+    if (state.supervisor.programs.size() > rooms_.table.size()) state.supervisor.programs.resize(rooms_.table.size());
     for (process::CommandRunner::Running const& running : rooms_.children.commands()) {
         if (running.key < first_own_key) state.helpers.push_back(running);
     }

@@ -134,6 +134,9 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     }
     program.checks.resize(checks_of(*policy, processes));
     if (before) count_anew(program.checks, before->checks, policy->checks);
+    bool const brings_watchdog = before && before->watchdog == Duration::zero() && policy->watchdog > Duration::zero();
+    for (ProcessRecord& process : program.processes)
+        if (brings_watchdog && process.state != State::down) process.is_unwatched = true;
     program.policy = std::move(policy);
 }
 

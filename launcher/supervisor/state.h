@@ -58,7 +58,7 @@ struct ProcessRecord {
     std::uint8_t stop_step = 0;       ///< stopping: which of the policy's stop_steps it has got
     std::uint8_t exit_code = 0;       ///< of the container, if the end of this process ends it
     std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
-    bool is_unwatched = false;        ///< its program had no watchdog when it was started
+    bool is_unwatched = false;        ///< its program had no watchdog yet when it was started
     std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
     std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
     std::uint32_t starts = 0;         ///< in all

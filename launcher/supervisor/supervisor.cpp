@@ -283,7 +283,7 @@ void Supervisor::start(Place const& at) {
         times[at.process.starts % times.size()] = now_;
     ++at.process.starts;
     at.process.fault = Fault::none;
-    at.process.is_unwatched = at.policy().watchdog == Duration::zero();
+    at.process.is_unwatched = false;
     set_state(at, State::starting);
     act(action::Spawn{at.id});
 }

@@ -341,6 +341,14 @@ void Attachments::removed(TerminalKey key) {
     });
 }
 
+void Attachments::forget(std::uint32_t program) {
+    std::vector<TerminalKey> keys;
+    for (auto const& [key, line] : lines_)
+        if (key.program == program) keys.push_back(key);
+    for (TerminalKey const& key : keys)
+        removed(key);
+}
+
 void Attachments::upgrading() {
     enter([&] {
         each([this](Line&, Seat& seat) {

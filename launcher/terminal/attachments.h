@@ -76,6 +76,8 @@ public:
     void ended(TerminalKey key, int status);
     /// To be called when a process's number no longer exists.
     void removed(TerminalKey key);
+    /// The same for all numbers of a program, also for those that have never been there.
+    void forget(std::uint32_t program);
     /// Another version of us takes over: they come to it anew.
     void upgrading();
 

@@ -24,6 +24,11 @@ def foreground(launcher, pid):
     return launcher.proc(leader).joinpath("comm").read_text().strip()
 
 
+def test_nobody_waits_for_a_process_that_cannot_be(run):
+    controlled = run({"sh": {**SHELL, "count": 0}})
+    assert "no process 1" in controlled.ctl("attach", "--follow", "sh", expect=1)
+
+
 # --- a person at a shell
 
 def test_shell_is_used_and_its_exit_code_is_the_command_s(run, people):

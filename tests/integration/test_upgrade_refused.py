@@ -1,6 +1,7 @@
 """Upgrades that cannot be: a clear answer, and the launcher goes on as if nobody had asked."""
 
 import fcntl
+import json
 import os
 import signal
 import subprocess
@@ -44,6 +45,17 @@ def assert_goes_on(controlled, pid):
     controlled.launcher.wait_for_text("talk[1] | hello")
     assert controlled.upgrade().startswith("upgraded from ")
     assert controlled.pid("web") == pid
+
+
+def test_a_refused_configuration_keeps_nobody_from_an_upgrade(running):
+    """It had more programs, and was refused when the first of them had a place already."""
+    pid = running.pid("web")
+    text = json.loads(running.configuration.read_text())
+    text["programs"]["x"] = {"command": ["/bin/true"], "output": {"file": "/nonexistent/log"}}
+    text["programs"]["y"] = {"command": ["/bin/true"]}
+    running.configure({}, text)
+    assert "cannot open" in running.ctl("reload", expect=1)
+    assert_goes_on(running, pid)
 
 
 REFUSED = {

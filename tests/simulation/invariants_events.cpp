@@ -80,6 +80,10 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
         for (Record& record : program.records)
             record.was_unwell = is_unwell(program.policy, record);
+        bool const brings_watchdog =
+            program.policy.watchdog == Duration::zero() && spec.policy.watchdog > Duration::zero();
+        for (Record& record : program.records)
+            record.has_no_watchdog = record.has_no_watchdog || brings_watchdog;
         // Nor do checks belong to others than those that there are.
         if (!program.records.empty() && program.policy.checks.size() != spec.policy.checks.size()) {
             for (Record& record : program.records)
@@ -889,7 +893,7 @@ void Invariants::start_what_may() {
         at.record.starts.push_back(now_);
         enter(at, State::starting);
         pending_.push_back(at.id);
-        at.record.has_no_watchdog = at.policy().watchdog == Duration::zero();
+        at.record.has_no_watchdog = false;
         owe(action::Spawn{at.id});
     });
 }

@@ -93,6 +93,20 @@ TEST_F(ChannelsTest, ARefusedFilePutsTheOthersBack) {
     EXPECT_EQ(content(directory + "/two"), "");
 }
 
+/// Whose output is not captured any more goes on with the pipe that it has.
+TEST_F(ChannelsTest, ARefusedFileLeavesARunningProcessItsPipe) {
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"output":{}}}})"));
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"]}}})"));
+    Result<> const refused = activate(R"({"programs":{"a":{"command":["/bin/a"],"output":{"format":"json"}},
+                                                      "z":{"command":["/bin/z"],"output":{"file":")" +
+                                      directory + "/no/log\"}}}}");
+    ASSERT_FALSE(refused);
+    auto const settings = channels.output()->settings(0);
+    ASSERT_TRUE(settings) << "it was forgotten";
+    EXPECT_EQ(settings->output.format, config::OutputFormat::prefix);
+    EXPECT_FALSE(channels.output()->settings(1));
+}
+
 /// NotifyAccess is "main": a stranger who knows the address is not the process.
 TEST_F(ChannelsTest, OnlyTheProcessItselfSaysThatItIsReady) {
     ASSERT_TRUE(activate(R"({"programs":{"theirs":{"command":["/bin/a"],"readiness":{"type":"notify"}},

@@ -97,6 +97,18 @@ TEST_F(ProgramsTest, AnIsolatedPodRunsNothing) {
     EXPECT_EQ(sys.started, 3);
 }
 
+/// Nothing that somebody has taken away meanwhile keeps it from coming.
+TEST_F(ProgramsTest, AnIsolationComesThoughASocketHasLostItsName) {
+    options.agent.is_reporting = true;
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"sockets":[{"name":"s","listen":"unix:)" +
+                         directory + R"(/socket"}]}}})"));
+    ASSERT_TRUE(std::filesystem::remove(directory + "/socket"));
+    agent.set_pod(isolated());
+    Result<> const done = programs.activate(active.get(), false);
+    EXPECT_TRUE(done) << done.error().text();
+    EXPECT_EQ(supervisor.policy(ProgramId{0}).count, 0);
+}
+
 TEST_F(ProgramsTest, RunsOfASchedulePassWithTheConfigurationThatHasIt) {
     ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"schedule":{"every":"1h"}}}})"));
     auto const next = programs.next_run_in(ProgramId{0});

@@ -7,7 +7,10 @@
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
+
+#include "lib/base/clock.h"
 
 namespace triton::launcher {
 namespace {
@@ -62,6 +65,28 @@ TEST_F(LinksTest, WhomNobodyWritesToFindsTheEnd) {
     links.close_unwritten({});
     EXPECT_TRUE(is_at_end(b));
     EXPECT_FALSE(links.is_writing_open());
+}
+
+/// Whoever writes without a break does not keep us busy: the pipe is full for a while, and then read on.
+TEST_F(LinksTest, AFloodForNobodyIsReadWithPauses) {
+    Links::Ends const ends = *links.ends("logger");
+    UniqueFd const writer{::fcntl(ends.write, F_DUPFD_CLOEXEC, 0)};
+    UniqueFd const reader{::fcntl(ends.read, F_DUPFD_CLOEXEC, 0)};
+    ASSERT_GT(::fcntl(writer.get(), F_SETPIPE_SZ, 1 << 19), 0);
+    ASSERT_TRUE(takes(writer.get(), 1 << 19));
+    EXPECT_TRUE(*links.abandon("logger"));
+    auto const left = [&] {
+        int size = -1;
+        EXPECT_EQ(::ioctl(reader.get(), FIONREAD, &size), 0);
+        return size;
+    };
+    EXPECT_EQ(left(), 1 << 18);
+    turn();
+    EXPECT_EQ(left(), 1 << 18) << "not in the next round";
+    EXPECT_FALSE(*links.abandon("logger"));
+    for (auto const end = steady_now() + std::chrono::seconds(10); left() > 0 && steady_now() < end;)
+        turn();
+    EXPECT_EQ(left(), 0);
 }
 
 TEST_F(LinksTest, WritersOfOneWithoutAReaderDoNotWait) {

@@ -1231,19 +1231,6 @@ TEST(SupervisorChange, AWatchdogThatIsAddedCountsFromTheNextStart) {
     EXPECT_EQ(subject.deadline(), std::nullopt);
 }
 
-/// Who was told of one feeds it, also when it was not wanted for a while.
-TEST(SupervisorChange, AWatchdogThatIsGivenBackCountsAtOnce) {
-    ProgramPolicy policy = service();
-    policy.readiness = Readiness::notified;
-    policy.watchdog = 7s;
-    Subject subject = up({policy});
-    subject.ready(first);
-    policy.watchdog = 0s;
-    EXPECT_EQ(subject.programs({policy}).deadline(), std::nullopt);
-    policy.watchdog = 9s;
-    EXPECT_EQ(subject.programs({policy}).deadline(), 9s);
-}
-
 TEST(SupervisorChange, VanishedProgramIsIdleWhenAllOfItIsGone) {
     ProgramPolicy policy = service();
     policy.count = 2;

@@ -167,6 +167,16 @@ TEST_F(AttachmentsTest, EndIsTheLastThatIsTold) {
     EXPECT_TRUE(attachments->is_empty());
 }
 
+/// Of a program whose id another one gets: also who waits for a number that has never been there.
+TEST_F(AttachmentsTest, WithTheProgramAllOfItGo) {
+    Peer peer = attach(true, true);
+    attachments->forget(shell.program + 1);
+    EXPECT_TRUE(attachments->has(shell));
+    attachments->forget(shell.program);
+    EXPECT_EQ(peer.read(), "<othe configuration has no such process any more>");
+    EXPECT_TRUE(attachments->is_empty());
+}
+
 TEST_F(AttachmentsTest, UpgradeSendsThemAway) {
     Peer peer = attach(true, true);
     attachments->upgrading();
