@@ -86,7 +86,7 @@ class Request(BaseHTTPRequestHandler):
         if most is not None and len(part) > most:
             self.body(part[:most], pause)
             self.wfile.flush()
-            time.sleep(0.05)  # or the reset would overtake what was sent
+            time.sleep(0.3)  # or the reset would overtake what was sent
             self.cut()
         else:
             self.body(part, pause)

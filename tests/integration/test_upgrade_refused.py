@@ -50,7 +50,7 @@ def assert_goes_on(controlled, pid):
 def test_a_refused_configuration_keeps_nobody_from_an_upgrade(running):
     """It had more programs, and was refused when the first of them had a place already."""
     pid = running.pid("web")
-    text = json.loads(running.configuration.read_text())
+    text = json.loads(running.configuration.path.read_text())
     text["programs"]["x"] = {"command": ["/bin/true"], "output": {"file": "/nonexistent/log"}}
     text["programs"]["y"] = {"command": ["/bin/true"]}
     running.configure({}, text)
