@@ -56,9 +56,9 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
   check_ipo_supported(LANGUAGES CXX)
   set(CMAKE_INTERPROCEDURAL_OPTIMIZATION ON)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    # On all cores, and without a note that it was not. What GCC 12 says of std::string's own memcpy is wrong (bug 105329).
+    # On all cores, and without a note that it was not. What GCC 12 says of std::string's own memcpy is wrong (bug 105329), and
+    # it takes the value that a std::expected does not hold for one that may be used.
     # Functions keep sections of their own, so that the linker drops what link-time optimisation has made superfluous.
-    # And it takes what a std::expected does not hold for what may be used.
     add_compile_options(-ffunction-sections -fdata-sections -Wno-maybe-uninitialized)
     set(is_optimised_as_a_whole $<BOOL:$<TARGET_PROPERTY:INTERPROCEDURAL_OPTIMIZATION>>)
     add_link_options(

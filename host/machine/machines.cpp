@@ -941,8 +941,8 @@ Result<bool> Machines::start(Uuid const& uuid) {
                                             std::string(name_of(state)) + "\", must be \"stopped\".");
     if (!is_under_way) TRY(check_links(machine));
     machine.autoboot = true;
-    TRY(parts_.units.set_autostart(uuid,
-                                   true));  // first: after a kill what happens counts, and then what is told of it
+    // First, because after a kill it matters what the host does, and then what is told of it.
+    TRY(parts_.units.set_autostart(uuid, true));
     TRY(store_.save(machine));
     if (!is_under_way) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));

@@ -153,6 +153,7 @@ def test_a_change_while_nobody_watches(place, command):
     if command != "true":
         launcher.wait_for_event("files-changed", program="web", path=str(path))
         launcher.wait_up(tag="web")
+    launcher.quiet_for(0.2, launcher.probe)
     assert launcher.stop() == Exit(code=0)
     assert len(launcher.events_named("files-changed")) == (command != "true")
 

@@ -1,8 +1,8 @@
 #include "host/storage/copy_tree.h"
 
-#include <atomic>
 #include <filesystem>
 #include <fstream>
+#include <stop_token>
 #include <string>
 #include <thread>
 
@@ -37,10 +37,9 @@ TEST_F(CopyTreeTest, ANameThatComesAndGoesIsNotAnError) {
     fs::path const from = directory_ / "from";
     for (int number = 0; number < 50; ++number)
         std::ofstream(from / ("stays" + std::to_string(number))) << "x";
-    std::atomic<bool> goes_on = true;
-    std::jthread const tenant([&] {
+    std::jthread const tenant([&](std::stop_token const& stop) {
         std::error_code ignored;
-        for (int turn = 0; goes_on; ++turn) {
+        for (int turn = 0; !stop.stop_requested(); ++turn) {
             fs::path const name = from / ("turns" + std::to_string(turn % 7));
             fs::remove_all(name, ignored);
             switch (turn % 4) {
@@ -61,7 +60,6 @@ TEST_F(CopyTreeTest, ANameThatComesAndGoesIsNotAnError) {
         ASSERT_TRUE(measured) << measured.error().text();
         fs::remove_all(to);
     }
-    goes_on = false;
 }
 
 }  // namespace
