@@ -96,6 +96,31 @@ Result<pid_t> Children::start_copy(int kept, std::function<void()> const& work) 
     return *pid;
 }
 
+Result<> Children::start_companion(int kept, std::function<void()> const& work) {
+    companions_.reserve(companions_.size() + 1);
+    TRY(as_companion(sys_.start_companion(kept, work)));
+    return {};
+}
+
+Result<pid_t> Children::start_unheard_copy(int kept, std::function<void()> const& work) {
+    companions_.reserve(companions_.size() + 1);
+    return as_companion(sys_.start_copy(kept, work));
+}
+
+/// There is room for one more.
+Result<pid_t> Children::as_companion(std::expected<pid_t, int> pid) {
+    if (!pid) return fail(pid.error(), "start a helper process");
+    companions_.push_back(*pid);
+    return *pid;
+}
+
+bool Children::are_only_companions_left() {
+    if (!is_sweeping_ || companions_.empty()) return false;
+    sys_.list_children(living_);
+    return std::ranges::all_of(living_,
+                               [this](pid_t pid) { return std::ranges::find(companions_, pid) != companions_.end(); });
+}
+
 /// Reaps the next child that has ended. Leftovers are killed between the end of their leader and its reaping: until
 /// then nobody else can have its pid, which is also the group's.
 /// Returns: pid 0 when none has ended; nullopt when there are no children.
@@ -133,7 +158,7 @@ void Children::reap() {
         if (spare_nodes_.size() == spare_nodes_.capacity()) spare_nodes_.reserve(2 * spare_nodes_.size() + 16);
         auto const dead = next_dead();
         if (!dead) return listener_.no_child_left();
-        if (dead->pid == 0) return let_die(orphans);
+        if (dead->pid == 0) return are_only_companions_left() ? listener_.no_child_left() : let_die(orphans);
         orphans += reaped(*dead) ? 0 : 1;
     }
     reap_timer_.arm(steady_clock::now());
@@ -171,6 +196,7 @@ bool Children::reaped(Sys::Dead dead) {
         arm();
         return true;
     }
+    if (std::erase(companions_, dead.pid) > 0) return true;
     hunt_.orphan_reaped();
     listener_.orphan_reaped();
     if (log_.is_enabled(log::LogLevel::debug)) {

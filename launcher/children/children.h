@@ -71,6 +71,15 @@ public:
     /// For run_command(): see Sys::start_copy(). Errors: "cannot start a helper process: <reason>".
     Result<pid_t> start_copy(int kept, std::function<void()> const& work);
 
+    /// See Sys::start_companion(). At the end of the container nobody waits for it as for other children.
+    /// Errors: "cannot start a helper process: <reason>".
+    Result<> start_companion(int kept, std::function<void()> const& work);
+    /// See Sys::start_copy(). Nobody hears of its end, or waits for it at the end of the container.
+    /// Errors: "cannot start a helper process: <reason>".
+    Result<pid_t> start_unheard_copy(int kept, std::function<void()> const& work);
+    /// From now on there is no child left when only these are.
+    void begin_sweep() { is_sweeping_ = true; }
+
     /// For a process without a control group: the mark that it is to be started with, and, when it has ended and is not
     /// reaped, the end of what carries it.
     [[nodiscard]] std::uint64_t next_mark() { return hunt_.next_mark(); }
@@ -105,6 +114,8 @@ public:
     [[nodiscard]] std::vector<process::CommandRunner::Running> const& commands() const { return commands_.running(); }
     void adopt(std::vector<process::CommandRunner::Running> commands);
     void adopt(ProcessId id, Pid pid);
+    [[nodiscard]] std::vector<pid_t> const& companions() const { return companions_; }
+    void adopt_companions(std::vector<pid_t> companions) { companions_ = std::move(companions); }
 
     // Programs that fork.
     /// The process goes on as this child of ours. Its former one (none: it has been reaped) is an orphan like any
@@ -119,6 +130,8 @@ private:
     std::optional<Sys::Dead> next_dead();
     bool reaped(Sys::Dead dead);
     void let_die(int orphans);
+    bool are_only_companions_left();
+    Result<pid_t> as_companion(std::expected<pid_t, int> pid);
     void executed(Pid pid);
     void arm() { command_timer_.arm(commands_.next_deadline()); }
 
@@ -136,6 +149,9 @@ private:
     int storm_size_ = 0;           // orphans since then
     bool is_letting_die_ = false;  // the timer reaps
     bool looks_first_ = false;
+    bool is_sweeping_ = false;
+    std::vector<pid_t> companions_;
+    std::vector<pid_t> living_;  // all children, of one look
 };
 
 }  // namespace triton::launcher

@@ -78,13 +78,21 @@ void reset_signals() {
     (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
-[[noreturn]] void run_copy(pid_t parent, int kept, std::function<void()> const& work) noexcept {
-    (void)::setpgid(0, 0);
+void block_signals() {
+    sigset_t all;
+    ::sigfillset(&all);
+    (void)::sigprocmask(SIG_SETMASK, &all, nullptr);
+}
+
+/// Ends when we do, and soon.
+void be_helper(pid_t parent) {
     (void)::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::_exit(1);
-    close_all_descriptors_but(kept);
     reset_signals();
     set_copy_limits();
+}
+
+[[noreturn]] void run(std::function<void()> const& work) noexcept {
     try {
         work();
         ::_exit(0);
@@ -93,15 +101,30 @@ void reset_signals() {
     }
 }
 
+/// Returns twice: 0 in the copy.
+std::expected<pid_t, int> fork_with(int kept) {
+    pid_t const pid = ::fork();
+    if (pid < 0) return std::unexpected(errno);
+    (void)::setpgid(pid, pid);  // in both, before anybody kills its group
+    if (pid == 0) close_all_descriptors_but(kept);
+    return pid;
+}
+
 }  // namespace
 
 std::expected<pid_t, int> RealSys::start_copy(int kept, std::function<void()> const& work) {
     pid_t const parent = ::getpid();
-    pid_t const pid = ::fork();
-    if (pid == 0) run_copy(parent, kept, work);
-    if (pid < 0) return std::unexpected(errno);
-    (void)::setpgid(pid, pid);  // before anybody kills its group
-    return pid;
+    auto const pid = fork_with(kept);
+    if (pid != 0) return pid;
+    be_helper(parent);
+    run(work);
+}
+
+std::expected<pid_t, int> RealSys::start_companion(int kept, std::function<void()> const& work) {
+    auto const pid = fork_with(kept);
+    if (pid != 0) return pid;
+    block_signals();
+    run(work);
 }
 
 int RealSys::signal(pid_t pid, int signo) { return ::kill(pid, signo) == 0 ? 0 : errno; }

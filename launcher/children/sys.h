@@ -54,6 +54,10 @@ public:
     /// the standard ones and `kept`. Errors: those of fork(2).
     virtual std::expected<pid_t, int> start_copy(int kept, std::function<void()> const& work) = 0;
 
+    /// The same without limits, for what goes on for as long as it has something to do, whether we live or not. Of the
+    /// signals only SIGKILL and SIGSTOP reach it.
+    virtual std::expected<pid_t, int> start_companion(int kept, std::function<void()> const& work) = 0;
+
     /// kill(2). Returns 0 or an errno.
     virtual int signal(pid_t pid, int signo) = 0;
     /// getpgid(2); -1: there is no such process.
@@ -104,6 +108,7 @@ public:
     std::expected<pid_t, int> find_dead() override;
     std::expected<Dead, int> reap(pid_t which) override;
     std::expected<pid_t, int> start_copy(int kept, std::function<void()> const& work) override;
+    std::expected<pid_t, int> start_companion(int kept, std::function<void()> const& work) override;
     int signal(pid_t pid, int signo) override;
     pid_t group_of(pid_t pid) override;
     pid_t own_pid() override;

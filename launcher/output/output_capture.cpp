@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "config/substitution.h"
+#include "launcher/output/rotating_file.h"
 
 namespace triton::launcher {
 
@@ -21,7 +22,7 @@ constexpr Duration between_retries = std::chrono::seconds(1);
 constexpr Duration between_tellings = std::chrono::minutes(1);
 /// Marks, in a number of OutputState, the destination that only a standard error has. No table has so many programs.
 constexpr std::uint32_t error_bit = std::uint32_t{1} << 31;
-constexpr std::size_t most_waiting = 16;  // destinations that have left, each with up to RotatingFile::capacity
+constexpr std::size_t most_waiting = 16;  // destinations that have left, each with up to LogFile::capacity
 // Of the console's buffer, for the launcher's own lines.
 constexpr std::size_t room_for_log = log::LogOutput::capacity / 4;
 static_assert(room_for_log + longest_piece <= log::LogOutput::capacity, "an empty one takes any line");
@@ -35,13 +36,6 @@ std::int64_t microseconds_now() {
 config::Output const* error_of(config::Output const& output) {
     if (output.error.empty() || output.error.front().kind != config::OutputKind::captured) return nullptr;
     return &output.error.front();
-}
-
-Result<std::unique_ptr<RotatingFile>> open_file(config::Output const& output, std::string const& path) {
-    auto file =
-        std::make_unique<RotatingFile>(RotatingFile::Settings{path, output.max_size, output.max_files, output.mode});
-    TRY(file->open());
-    return file;
 }
 
 LineFormat format_for(config::OutputFormat format, std::string_view program, std::uint32_t process) {
@@ -111,7 +105,7 @@ struct OutputCapture::Destination {
     DestinationKey key;
     std::shared_ptr<Program> program;
     config::Output output;
-    std::unique_ptr<RotatingFile> file;    // null: the console ..
+    std::unique_ptr<LogFile> file;         // null: the console ..
     std::shared_ptr<SyslogSender> syslog;  // .. without this one
     Pipe const* mid_line_of = nullptr;     // whose unended line is the last one in the file, if any
     std::uint64_t dropped = 0;
@@ -128,7 +122,7 @@ struct OutputCapture::Destination {
 struct OutputCapture::Opened {
     DestinationKey key;
     config::Output const* output = nullptr;
-    std::unique_ptr<RotatingFile> file;
+    std::unique_ptr<LogFile> file;
     bool is_as_before = false;  // what is open stays
 };
 
@@ -226,14 +220,46 @@ Result<> OutputCapture::configure(std::uint32_t program, std::string_view name, 
     return {};
 }
 
+/// Errors: those of RotatingFile::open(), and of starting a writer.
+Result<std::unique_ptr<LogFile>> OutputCapture::open_file(DestinationKey const& key, config::Output const& output,
+                                                          std::string const& path) {
+    LogFile::Settings settings{path, output.max_size, output.max_files, output.mode};
+    if (auto offered = take_offered(key, settings)) return offered;
+    auto near = std::make_unique<RotatingFile>(settings);
+    TRY(near->open());
+    if (!callbacks_.start_writer || !may_hang(near->fd())) return near;
+    auto far = std::make_unique<FarFile>(loop_, std::move(settings), callbacks_.start_writer);
+    TRY(far->begin());
+    return far;
+}
+
+/// The file whose writer an earlier version has handed over; null: there is none.
+std::unique_ptr<LogFile> OutputCapture::take_offered(DestinationKey const& key, LogFile::Settings const& settings) {
+    auto const at = offered_.find(key);
+    if (at == offered_.end()) return nullptr;
+    auto file = std::make_unique<FarFile>(loop_, settings, callbacks_.start_writer);
+    file->adopt(std::move(at->second.channel), at->second.sent);
+    offered_.erase(at);
+    return file;
+}
+
+/// Goes on when the writer of its file does.
+void OutputCapture::hear(Destination& destination) {
+    if (!destination.file) return;
+    destination.file->when_moved([this, &destination] {
+        look_after(destination);
+        if (!paused_.empty()) resume();
+    });
+}
+
 /// Opens the files that a stream needs, before anything is changed.
-Result<> OutputCapture::open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const {
+Result<> OutputCapture::open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) {
     config::Output const& output = program.settings_of(stream);
     auto const open_one = [&](DestinationKey key, std::string const& path) -> Result<> {
         auto const there = known(key);
         bool const is_as_before = there && there->output == output && there->program->name == program.name;
-        std::unique_ptr<RotatingFile> file;
-        if (!is_as_before) file = TRY(open_file(output, path));
+        std::unique_ptr<LogFile> file;
+        if (!is_as_before) file = TRY(open_file(key, output, path));
         opened.push_back({std::move(key), &output, std::move(file), is_as_before});
         return {};
     };
@@ -285,10 +311,17 @@ void OutputCapture::take_files(std::shared_ptr<Program> const& program, std::vec
     }
 }
 
-void OutputCapture::redirect(Destination& destination, config::Output const& output,
-                             std::unique_ptr<RotatingFile> file) {
-    if (destination.file) {
-        destination.file->flush();
+void OutputCapture::redirect(Destination& destination, config::Output const& output, std::unique_ptr<LogFile> file) {
+    if (destination.file) destination.file->flush();
+    if (destination.file && destination.file->has_writer()) {
+        auto former = std::make_shared<Destination>();
+        former->key = destination.key;
+        former->program = destination.program;
+        former->output = destination.output;
+        former->file = std::move(destination.file);
+        hear(*former);
+        keep_waiting(std::move(former));
+    } else if (destination.file) {
         // The disk is full. What waits goes to the new file. Without one it is dropped: it is not in the console's
         // format.
         if (file)
@@ -298,6 +331,7 @@ void OutputCapture::redirect(Destination& destination, config::Output const& out
     }
     destination.output = output;
     destination.file = std::move(file);
+    hear(destination);
     destination.syslog = sender_for(output);
     destination.mid_line_of = nullptr;
 }
@@ -347,7 +381,8 @@ Result<std::shared_ptr<OutputCapture::Destination>> OutputCapture::destination(O
     to->key = at;
     to->program = program;
     to->output = output;
-    if (output.has_file()) to->file = TRY(open_file(output, at.file));
+    if (output.has_file()) to->file = TRY(open_file(at, output, at.file));
+    hear(*to);
     to->syslog = sender_for(output);
     destinations_.emplace(at, to);
     return to;
@@ -825,7 +860,7 @@ std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is
 
 void OutputCapture::push(Pipe& pipe) {
     if (rendered_.empty()) return;
-    if (RotatingFile* const file = pipe.to->file.get()) {
+    if (LogFile* const file = pipe.to->file.get()) {
         if (file->is_mid_line()) file->write("\n");
         file->write(rendered_);
     } else if (pipe.to->syslog) {
@@ -904,29 +939,59 @@ void OutputCapture::reopen_files() {
     resume();
 }
 
+void OutputCapture::let_writers_end() {
+    for (auto const& [key, to] : destinations_)
+        if (to->file) to->file->let_writer_end();
+    for (auto const& destination : waiting_)
+        destination->file->let_writer_end();
+}
+
+/// Whether a pipe waits for room that a writer may make.
+bool OutputCapture::waits_for_writer() const {
+    return std::ranges::any_of(paused_, [](Pipe const* pipe) {
+        LogFile const* const file = pipe->to->file.get();
+        return file && file->has_writer() && file->pending() > 0;
+    });
+}
+
 void OutputCapture::flush(milliseconds limit) {
     auto const deadline = std::chrono::steady_clock::now() + limit;
     auto const left = [deadline] {
-        return std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+        auto const rest = std::chrono::ceil<milliseconds>(deadline - std::chrono::steady_clock::now());
+        return std::max(rest, milliseconds(0));
     };
     while (true) {
-        for (auto const& [key, to] : destinations_) {
+        for (auto const& [key, to] : destinations_)
             if (to->file) to->file->flush();
-        }
         tend_leaving();
         resume();
         each_pipe([this](Pipe& pipe) { drain(pipe); });
-        if (!console_.is_blocked() || left().count() <= 0) break;
+        bool const waits_for_writer = this->waits_for_writer();
+        if ((!console_.is_blocked() && !waits_for_writer) || left().count() == 0) break;
+        if (waits_for_writer) finish_files(left);
+        if (!console_.is_blocked()) continue;
         console_.drain(left());
         if (console_.is_blocked()) break;
     }
+    finish_files(left);
+    for (auto const& [key, to] : destinations_)
+        if (to->file) tell_lost(*to->program, to->file->waiting(), 0);
+    for (auto const& destination : waiting_)
+        give_up(*destination);
     for (auto const& [address, sender] : senders_) {
-        sender->drain(std::max(left(), milliseconds(0)));
+        sender->drain(left());
         tell_unsent(*sender);
     }
     relay_.finish();
     for (auto const& [key, to] : destinations_)
-        if (to->syslog && to->dropped > 0) tell_dropped(*to);
+        if (to->dropped > 0) tell_dropped(*to);
+}
+
+void OutputCapture::finish_files(std::function<milliseconds()> const& left) {
+    for (auto const& [key, to] : destinations_)
+        if (to->file) to->file->drain(left());
+    for (auto const& destination : waiting_)
+        destination->file->drain(left());
 }
 
 // For `ctl logs`.
@@ -956,6 +1021,9 @@ OutputState OutputCapture::export_state() {
             to->file->flush();
             saved.waiting = to->file->waiting();
             saved.is_mid_line = to->file->is_mid_line();
+            auto const [channel, sent] = to->file->handover();
+            saved.writer = channel;
+            saved.sent = channel < 0 ? 0 : sent;
         }
         saved.dropped = to->dropped;
         state.programs.push_back(std::move(saved));
@@ -999,6 +1067,15 @@ void OutputCapture::resume_reading() {
     each_pipe([this](Pipe& pipe) {
         if (!pipe.watch && !pipe.is_paused) go_on(pipe);
     });
+}
+
+void OutputCapture::offer_writers(OutputState const& state) {
+    for (OutputState::Program const& saved : state.programs) {
+        if (saved.writer < 0) continue;
+        OutputStream const stream = (saved.program & error_bit) != 0 ? OutputStream::err : OutputStream::out;
+        (void)::fcntl(saved.writer, F_SETFD, FD_CLOEXEC);
+        offered_[{saved.program & ~error_bit, stream, saved.file}] = {UniqueFd{saved.writer}, saved.sent};
+    }
 }
 
 void OutputCapture::import_state(OutputState state) {
@@ -1049,6 +1126,7 @@ void OutputCapture::import_state(OutputState state) {
         if (to->file) to->file->restore(saved.waiting, saved.is_mid_line);
         to->dropped = saved.dropped;
     }
+    offered_.clear();
     for (OutputState::Syslog& saved : state.syslog) {
         config::Output output;
         output.syslog = config::Syslog{.address = std::move(saved.address)};

@@ -12,9 +12,10 @@
 
 #include "config/program.h"
 #include "launcher/output/console.h"
+#include "launcher/output/far_file.h"
 #include "launcher/output/line_format.h"
+#include "launcher/output/log_file.h"
 #include "launcher/output/log_ring.h"
-#include "launcher/output/rotating_file.h"
 #include "launcher/output/syslog_relay.h"
 #include "launcher/output/syslog_sender.h"
 #include "launcher/terminal/pseudo_terminal.h"
@@ -57,6 +58,8 @@ struct OutputState {
         bool is_mid_line = false;  ///< in its file
         std::string ring = {};
         std::uint64_t dropped = 0;
+        int writer = -1;         ///< the channel to the writer of its file ..
+        std::uint64_t sent = 0;  ///< .. by which so much of `waiting` was sent
     };
     struct Syslog {
         std::string address = {};
@@ -74,7 +77,9 @@ struct OutputState {
 /// successor writes into the same pipe, no process gets SIGPIPE, and a grandchild that keeps the pipe open holds up
 /// nothing. The price is two descriptors a pipe, so the soft RLIMIT_NOFILE should be at the hard one.
 ///
-/// Memory is bounded: by RotatingFile::capacity or Console's buffer, and for each pipe by three times longest_line.
+/// A file on a file system that may hang is a FarFile; others are a RotatingFile.
+///
+/// Memory is bounded: by LogFile::capacity or Console's buffer, and for each pipe by three times longest_line.
 /// When the destination takes no more, "block" leaves the rest in the pipes, so that the program waits when these are
 /// full; "drop" counts lines and continues.
 class OutputCapture {
@@ -89,6 +94,8 @@ public:
         std::function<void(std::string_view name, std::uint64_t lines)> lost;
         /// Messages that a syslog daemon has not taken, and that nobody will send.
         std::function<void(std::string_view address, std::uint64_t messages)> unsent;
+        /// Starts the writer of a FarFile. Empty: all files are written here.
+        FarFile::Start start_writer = {};
     };
 
     /// `loop`, `console` and `relay` outlive this.
@@ -161,6 +168,8 @@ public:
     void retry();
     /// The console has room again.
     void resume();
+    /// Writers of files end when they have written what there is. Others come when there is more.
+    void let_writers_end();
     /// Before the launcher ends: takes everything that is in the pipes and writes it, as long as `limit` allows.
     void flush(milliseconds limit);
 
@@ -190,6 +199,8 @@ public:
     void resume_reading();
     /// What waits for the files of programs that no longer exist, and which the next version does not know, is lost.
     void give_up_waiting();
+    /// Before programs are configured: the writers that they are to have again. The rest of them end.
+    void offer_writers(OutputState const& state);
     /// Takes the pipes and texts of programs that have been configured; those of others are closed.
     void import_state(OutputState state);
 
@@ -206,15 +217,23 @@ private:
     };
     struct Process;
     struct Opened;
+    struct Offered {
+        UniqueFd channel;
+        std::size_t sent = 0;
+    };
     enum class Progress : std::uint8_t { again, empty, blocked };
 
     [[nodiscard]] Program* find(std::uint32_t program) const;
     [[nodiscard]] std::shared_ptr<Destination> known(DestinationKey const& key) const;
     [[nodiscard]] Result<std::shared_ptr<Destination>> destination(OutputKey key, OutputStream stream);
     [[nodiscard]] std::shared_ptr<Destination> destination_again(OutputKey key, OutputStream stream);
-    Result<> open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened) const;
+    Result<std::unique_ptr<LogFile>> open_file(DestinationKey const& key, config::Output const& output,
+                                               std::string const& path);
+    std::unique_ptr<LogFile> take_offered(DestinationKey const& key, LogFile::Settings const& settings);
+    void hear(Destination& destination);
+    Result<> open_files(Program const& program, OutputStream stream, std::vector<Opened>& opened);
     void take_files(std::shared_ptr<Program> const& program, std::vector<Opened> opened);
-    void redirect(Destination& destination, config::Output const& output, std::unique_ptr<RotatingFile> file);
+    void redirect(Destination& destination, config::Output const& output, std::unique_ptr<LogFile> file);
     std::shared_ptr<SyslogSender> sender_for(config::Output const& output);
     void tend_senders();
     void tell_unsent(SyslogSender& sender);
@@ -253,6 +272,8 @@ private:
     void give_up(Destination const& destination);
     void tell_lost(Program const& program, std::string_view waiting, std::uint64_t dropped);
     void retry_later();
+    [[nodiscard]] bool waits_for_writer() const;
+    void finish_files(std::function<milliseconds()> const& left);
 
     EventLoop& loop_;
     Console& console_;
@@ -267,6 +288,7 @@ private:
     TerminalReader* terminal_reader_ = nullptr;
     std::vector<std::unique_ptr<Pipe>> leaving_;         // their number is no longer wanted, but they are not empty
     std::vector<std::shared_ptr<Destination>> waiting_;  // removed ones, whose file has not taken everything
+    std::map<DestinationKey, Offered> offered_;          // writers
     std::vector<Pipe*> paused_;                          // in the order in which they continue
     std::unique_ptr<char[]> buffer_;                     // for one read, and the byte before it
     std::string rendered_;

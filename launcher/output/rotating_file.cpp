@@ -33,29 +33,29 @@ ssize_t write_quietly(int fd, std::string_view text) {
 }  // namespace
 
 Result<> RotatingFile::open() {
-    auto const place = Place::find(settings_.path, Place::LastLink::follow);
-    if (!place) return about("open " + settings_.path, place.error());
+    auto const place = Place::find(settings().path, Place::LastLink::follow);
+    if (!place) return about("open " + settings().path, place.error());
     // O_NONBLOCK: opening a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
-    UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, settings_.mode.value_or(0644));
+    UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, settings().mode.value_or(0644));
     int const err = errno;
-    if (!fd && err != ENXIO) return fail(err, "open " + settings_.path);
+    if (!fd && err != ENXIO) return fail(err, "open " + settings().path);
     struct stat status;
-    if (fd && ::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings_.path);
+    if (fd && ::fstat(fd.get(), &status) != 0) return fail(errno, "look at " + settings().path);
     if (!fd || (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))) {
         std::string reason = "it is not a regular file";
         if (!fd || S_ISFIFO(status.st_mode)) reason += "; without a file, lines go to the launcher's standard output";
-        return fail(ErrorKind::invalid, "log to " + settings_.path, std::move(reason));
+        return fail(ErrorKind::invalid, "log to " + settings().path, std::move(reason));
     }
     // Another name may belong to somebody else, who would find our lines and our mode there.
     if (S_ISREG(status.st_mode) && status.st_nlink > 1)
-        return fail(ErrorKind::refused, "log to " + settings_.path, "the file has other names (hard links)");
-    if (S_ISREG(status.st_mode) && settings_.mode && (status.st_mode & 07777) != *settings_.mode &&
-        ::fchmod(fd.get(), *settings_.mode) != 0)
-        return fail(errno, "set the mode of " + settings_.path);
+        return fail(ErrorKind::refused, "log to " + settings().path, "the file has other names (hard links)");
+    if (S_ISREG(status.st_mode) && settings().mode && (status.st_mode & 07777) != *settings().mode &&
+        ::fchmod(fd.get(), *settings().mode) != 0)
+        return fail(errno, "set the mode of " + settings().path);
     fd_ = std::move(fd);
     is_regular_ = S_ISREG(status.st_mode);
     size_ = static_cast<std::uint64_t>(status.st_size);
-    limit_ = settings_.max_size;
+    limit_ = settings().max_size;
     file_is_mid_line_ = false;
     return {};
 }
@@ -74,16 +74,16 @@ std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
 
 Result<> RotatingFile::rotate() {
     // If rotation fails, writing goes on: what is written matters more than where. But not every line is to try again.
-    limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings_.max_size, overshoot);
-    auto const place = Place::find(settings_.path, Place::LastLink::keep);
-    if (!place) return about("rotate " + settings_.path, place.error());
+    limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings().max_size, overshoot);
+    auto const place = Place::find(settings().path, Place::LastLink::keep);
+    if (!place) return about("rotate " + settings().path, place.error());
     auto const numbered = [&place](std::uint32_t number) { return place->name() + "." + std::to_string(number); };
-    for (std::uint32_t number = settings_.max_files; number > 1; --number) {
+    for (std::uint32_t number = settings().max_files; number > 1; --number) {
         if (!place->rename(numbered(number - 1), numbered(number)) && errno != ENOENT)
-            return fail(errno, "rename " + settings_.path + "." + std::to_string(number - 1));
+            return fail(errno, "rename " + settings().path + "." + std::to_string(number - 1));
     }
-    bool const is_moved = settings_.max_files > 0 ? place->rename(place->name(), numbered(1)) : place->remove();
-    if (!is_moved && errno != ENOENT) return fail(errno, "rotate " + settings_.path);
+    bool const is_moved = settings().max_files > 0 ? place->rename(place->name(), numbered(1)) : place->remove();
+    if (!is_moved && errno != ENOENT) return fail(errno, "rotate " + settings().path);
     return open();
 }
 
@@ -105,7 +105,7 @@ std::size_t RotatingFile::write_through(std::string_view text) {
         if (result < 0 && errno == EINTR) continue;
         if (result <= 0) {
             int const err = result < 0 ? errno : ENOSPC;
-            if (err != error_.code) error_ = fail(err, "write to " + settings_.path).error();
+            if (err != error_.code) error_ = fail(err, "write to " + settings().path).error();
             return written;
         }
         written += static_cast<std::size_t>(result);

@@ -1,13 +1,16 @@
 #include "launcher/rooms/channels.h"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <ranges>
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -108,10 +111,10 @@ void Channels::open() {
                 },
             .lost =
                 [this](std::string_view name, std::uint64_t lines) {
-                    log_.write(log::LogLevel::warning, "output-lost",
-                               std::to_string(lines) + " lines of " + std::string(name) +
-                                   " lost: they waited for its file, and the program is no longer configured",
-                               {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
+                    log_.write(
+                        log::LogLevel::warning, "output-lost",
+                        std::to_string(lines) + " lines of " + std::string(name) + " lost: its file did not take them",
+                        {{"program", name}, {"lines", static_cast<std::int64_t>(lines)}});
                 },
             .unsent =
                 [this](std::string_view address, std::uint64_t messages) {
@@ -119,7 +122,8 @@ void Channels::open() {
                         log::LogLevel::warning, "syslog-lost",
                         std::to_string(messages) + " messages for syslog lost: they waited for " + std::string(address),
                         {{"address", address}, {"messages", static_cast<std::int64_t>(messages)}});
-                }});
+                },
+            .start_writer = [this](LogFile::Settings const& settings) { return start_writer(settings); }});
     output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     lines_ = std::make_unique<LineWatches>(
@@ -141,6 +145,22 @@ void Channels::open() {
 
 /// The directory of the control socket: that place is ours. Without such a socket, names in the file system are not
 /// needed.
+/// Errors: those of socketpair(2) and fork(2).
+Result<UniqueFd> Channels::start_writer(LogFile::Settings const& settings) {
+    std::array<int, 2> ends{-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+        return fail(errno, "make a channel to the writer of " + settings.path);
+    UniqueFd ours{ends[0]};
+    UniqueFd const theirs{ends[1]};
+    TRY(start_companion_(
+        theirs.get(),
+        [&] {
+            (void)::prctl(PR_SET_NAME, "log-writer");
+            write_for_other(theirs.get(), settings);
+        }));
+    return ours;
+}
+
 std::string Channels::notify_directory() const {
     std::size_t const slash = options_.control_socket.rfind('/');
     return slash == std::string::npos || slash == 0 ? "" : options_.control_socket.substr(0, slash) + "/notify";
@@ -718,6 +738,13 @@ void Channels::keep_reading(std::uint32_t program) {
     if (program >= table_.size() || table_[ProgramId{program}].is_captured()) return;
     (void)output_->configure(program, table_[ProgramId{program}].name,
                              {.kind = config::OutputKind::captured});  // opens nothing
+}
+
+void Channels::restore_writers(UpgradeState const& state) {
+    bool const is_any = std::ranges::any_of(state.output.programs, [](auto const& one) { return one.writer >= 0; });
+    if (!is_any) return;
+    open();
+    output_->offer_writers(state.output);
 }
 
 void Channels::restore_instances(UpgradeState const& state) {

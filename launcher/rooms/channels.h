@@ -59,6 +59,10 @@ public:
     /// for it.
     void set_owner_of_forks(std::function<bool(ProcessId, pid_t)> is_own) { is_own_ = std::move(is_own); }
 
+    /// What starts the writers of log files on file systems that may hang: Children::start_companion().
+    using StartCompanion = std::function<Result<>(int kept, std::function<void()> const& work)>;
+    void set_start_of_writers(StartCompanion start) { start_companion_ = std::move(start); }
+
     // For each process.
 
     /// What a start gives its process; lives until the start is done.
@@ -116,6 +120,8 @@ public:
         (void)links_.import_state(state.links);  // one that nobody empties fills up, as before its reader had gone
         (void)syslog_relay_.adopt(state.syslog_relay);  // without a watch it is deaf, and lines pass
     }
+    /// Before that of the programs whose files they write.
+    void restore_writers(UpgradeState const& state);
     /// If its file can no longer be opened, standard output takes its output: without a reader it would die.
     void capture_again(ProgramId id);
     void restore_instances(UpgradeState const& state);
@@ -132,6 +138,7 @@ private:
     [[nodiscard]] Result<> add_link(ProgramPlan const& plan, process::StartFiles& files);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
+    Result<UniqueFd> start_writer(LogFile::Settings const& settings);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
     void tell_missed(OutputKey key);
     [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
@@ -166,6 +173,7 @@ private:
     std::optional<process::CgroupTree> groups_;
     std::string groups_error_;
     std::function<bool(ProcessId, pid_t)> is_own_;
+    StartCompanion start_companion_;
     bool has_looked_for_groups_ = false;
     SyslogRelay syslog_relay_;
     std::unique_ptr<OutputCapture> output_;

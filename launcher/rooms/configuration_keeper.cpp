@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "launcher/plan/document.h"
+#include "launcher/rooms/agent_host.h"
 #include "lib/base/duration.h"
 
 namespace triton::launcher {
@@ -44,7 +45,7 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
       events_(events),
       line_(line),
       ledger_(line),
-      scout_(children),
+      scout_(children, scout_key),
       judge_(source, environment, children),
       watch_(
           loop, log, [this] { look_again(); }, [this] { scout_ahead(); }),
@@ -263,13 +264,13 @@ void ConfigurationKeeper::look_again() {
         looks_afterwards_ = true;
         return;
     }
-    if (is_way_clear || first_texts_) return look();  // somebody has just been there
+    if (is_way_clear) return look();  // somebody has just been there
     scout_.begin([this] { rehearse(); });
 }
 
 /// While no look is due yet, since more changes may come.
 void ConfigurationKeeper::scout_ahead() {
-    if (has_helper() || first_texts_ || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
+    if (has_helper() || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
     is_ahead_ = true;
     scout_.begin([this] { rehearse(); });
 }
@@ -278,8 +279,9 @@ void ConfigurationKeeper::scout_ahead() {
 void ConfigurationKeeper::rehearse() const {
     auto document = options_.built_in.configuration.empty() ? read_document(options_.configuration_path).layers
                                                             : one_layer(options_.built_in.configuration);
-    auto const loaded =
-        load_if_quick(LoadKind::small, read_source(std::move(document), source_), source_, environment_);
+    SourceTexts const texts = read_source(std::move(document), source_);
+    if (first_texts_ == texts) return;  // nothing follows from it
+    auto const loaded = load_if_quick(LoadKind::small, texts, source_, environment_);
     if (!loaded || !*loaded) return;
     for (auto const& program : (*loaded)->programs) {
         for (std::string const& path : paths_to_open(*program))
@@ -288,16 +290,16 @@ void ConfigurationKeeper::rehearse() const {
 }
 
 void ConfigurationKeeper::scouted(Children::Outcome const& outcome) {
-    DocumentScout::Way const way = scout_.ended(outcome);
-    if (std::exchange(is_ahead_, false) && way != DocumentScout::Way::hangs) {
-        is_way_clear_ = way == DocumentScout::Way::clear;
+    FileScout::Way const way = scout_.ended(outcome);
+    if (std::exchange(is_ahead_, false) && way != FileScout::Way::hangs) {
+        is_way_clear_ = way == FileScout::Way::clear;
         return;
     }
     bool const is_running = supervisor_.phase() == SupervisorPhase::running;
-    if (way == DocumentScout::Way::unknown || !is_running) return answer_unlooked();
-    if (way == DocumentScout::Way::clear) return look();
-    if (way == DocumentScout::Way::taken) return put_off(time_to_reap);
-    reject({.errors = {"looking at it takes longer than " + format_duration(DocumentScout::time_to_look) +
+    if (way == FileScout::Way::unknown || !is_running) return answer_unlooked();
+    if (way == FileScout::Way::clear) return look();
+    if (way == FileScout::Way::taken) return put_off(time_to_reap);
+    reject({.errors = {"looking at it takes longer than " + format_duration(FileScout::time_to_look) +
                        ": a file system does not answer"}});
     looks_afterwards_ = false;
     watch_.read_at(steady_clock::now() + time_to_answer);

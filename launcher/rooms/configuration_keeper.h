@@ -10,7 +10,7 @@
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/configuration_ledger.h"
 #include "launcher/rooms/document_judge.h"
-#include "launcher/rooms/document_scout.h"
+#include "launcher/rooms/file_scout.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/reload_watch.h"
 #include "launcher/rooms/rooms.h"
@@ -118,7 +118,7 @@ private:
     EventSink& events_;
     ControlLine const& line_;
     ConfigurationLedger ledger_;
-    DocumentScout scout_;
+    FileScout scout_;
     DocumentJudge judge_;
     ReloadWatch watch_;
     std::vector<std::string> missing_binaries_;

@@ -6,6 +6,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "launcher/rooms/agent_host.h"
+
 namespace triton::launcher {
 
 using std::chrono::steady_clock;
@@ -23,10 +25,23 @@ bool is_missing(std::string const& path) {
 
 }  // namespace
 
-FilesWatch::FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, EventSink& events)
-    : loop_(loop), log_(log), table_(table), events_(events), timer_(loop, [this] { time_passed(); }) {}
+FilesWatch::FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, Children& children, EventSink& events)
+    : loop_(loop),
+      log_(log),
+      table_(table),
+      events_(events),
+      timer_(loop, [this] { time_passed(); }),
+      scout_(children, files_key) {}
 
 void FilesWatch::set(std::vector<ProgramId> const& ids) {
+    bool const leads_elsewhere = collect(ids);
+    if (paths_.empty()) return forget();
+    if (leads_elsewhere) look();
+    arm();
+}
+
+/// Returns whether there are other paths now.
+bool FilesWatch::collect(std::vector<ProgramId> const& ids) {
     std::vector<Program> const before = std::exchange(programs_, {});
     std::vector<std::string> const paths_before = std::exchange(paths_, {});
     owners_.clear();
@@ -40,9 +55,7 @@ void FilesWatch::set(std::vector<ProgramId> const& ids) {
         }
         programs_.push_back(std::move(program));
     }
-    if (paths_.empty()) return forget();
-    if (paths_ != paths_before) look();
-    arm();
+    return paths_ != paths_before;
 }
 
 void FilesWatch::forget() {
@@ -51,7 +64,9 @@ void FilesWatch::forget() {
     owners_.clear();
     timer_.disarm();
     next_look_ = TimePoint::max();
-    handed_over_.clear();
+    seen_.clear();
+    before_.clear();
+    scout_.cancel();
     if (watcher_) watcher_->forget();
 }
 
@@ -59,13 +74,13 @@ void FilesWatch::save(UpgradeState& state) const {
     for (Program const& program : programs_)
         if (!program.changed.empty())
             state.file_changes.push_back({static_cast<std::uint32_t>(program.id), program.changed, program.quiet_at});
-    // A version that is asked whether it can take over is asked about all that it will be given.
-    bool const is_asked_first = handed_over_.empty() && watcher_;
-    for (auto const& [path, file] : is_asked_first ? watcher_->identities() : handed_over_)
+    for (auto const& [path, file] : seen_)
         state.watched_files.push_back({path, file.device, file.inode, file.seconds, file.nanoseconds});
 }
 
-void FilesWatch::restore(UpgradeState const& state) {
+void FilesWatch::restore(std::vector<ProgramId> const& ids, UpgradeState const& state) {
+    (void)collect(ids);
+    if (paths_.empty()) return;
     TimePoint const now = steady_clock::now();
     for (UpgradeState::FileChange const& change : state.file_changes) {
         auto const known = std::ranges::find(programs_, ProgramId{change.program}, &Program::id);
@@ -74,12 +89,10 @@ void FilesWatch::restore(UpgradeState const& state) {
         // One that waits for a missing file looks anew: it may have come back meanwhile.
         known->quiet_at = std::min(change.quiet_at, quiet_after(*known, now));
     }
-    PathWatcher::Identities before;
     for (UpgradeState::WatchedFile const& file : state.watched_files)
-        before[file.path] = {file.device, file.inode, file.seconds, file.nanoseconds};
-    if (watcher_)
-        for (std::size_t const which : watcher_->changed_since(before))
-            note_change(which, now);
+        before_[file.path] = {file.device, file.inode, file.seconds, file.nanoseconds};
+    seen_ = before_;  // for a successor that comes before the look
+    next_look_ = now;
     arm();
 }
 
@@ -102,14 +115,23 @@ void FilesWatch::look() {
     next_look_ = TimePoint::max();
     Result<> const watched = begin_to_watch();
     last_look_ = steady_clock::now();  // counted from the end of the look, which may have taken long
+    if (watcher_) {
+        for (std::size_t const which : watcher_->changed_since(std::exchange(before_, {})))
+            note_change(which, last_look_);
+        seen_ = watcher_->identities();
+    }
     if (watched) {
         is_blind_ = false;
         return;
     }
     next_look_ = last_look_ + between_attempts;
+    tell_blind(watched.error());
+}
+
+void FilesWatch::tell_blind(Error const& error) {
     log::LogLevel const level = std::exchange(is_blind_, true) ? log::LogLevel::debug : log::LogLevel::warning;
-    log_.write(level, "watch-failed", "files of programs: " + watched.error().text() + "; trying again",
-               {{"error", std::string_view(watched.error().text())}});
+    log_.write(level, "watch-failed", "files of programs: " + error.text() + "; trying again",
+               {{"error", std::string_view(error.text())}});
 }
 
 void FilesWatch::take_changes() {
@@ -129,6 +151,27 @@ void FilesWatch::note_change(std::size_t which, TimePoint now) {
 }
 
 void FilesWatch::time_passed() {
+    if (!scout_.is_busy()) scout_.begin([this] { rehearse(); });
+}
+
+/// Asks for what proceed() asks for. Nothing of it stays: it is done in a copy.
+void FilesWatch::rehearse() const {
+    (void)PathWatcher::deciding_directories(paths_);
+    for (std::string const& path : paths_)
+        (void)is_missing(path);
+}
+
+void FilesWatch::scouted(Children::Outcome const& outcome) {
+    FileScout::Way const way = scout_.ended(outcome);
+    if (way == FileScout::Way::unknown || paths_.empty()) return;
+    if (way == FileScout::Way::clear) return proceed();
+    bool const hangs = way == FileScout::Way::hangs;
+    not_before_ = steady_clock::now() + (hangs ? between_attempts : between_vain_looks);
+    if (hangs) tell_blind({ErrorKind::unavailable, "look at them", "a file system does not answer", {}});
+    arm();
+}
+
+void FilesWatch::proceed() {
     TimePoint const now = steady_clock::now();
     if (next_look_ <= now) look();
     for (std::size_t at = 0; at < programs_.size(); ++at)
@@ -159,7 +202,8 @@ void FilesWatch::arm() {
     TimePoint next = next_look_;
     for (Program const& program : programs_)
         next = std::min(next, program.quiet_at);
-    timer_.arm(next == TimePoint::max() ? std::nullopt : std::optional(next));
+    if (next == TimePoint::max() || scout_.is_busy()) return timer_.disarm();
+    timer_.arm(std::max(next, not_before_));
 }
 
 }  // namespace triton::launcher

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "launcher/children/children.h"
+#include "launcher/rooms/file_scout.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
@@ -18,11 +20,13 @@ namespace triton::launcher {
 ///
 /// One inotify instance serves all: a node may have few. Writers of the files choose how often they
 /// change, so where the paths lead is looked up at a rate, and a change counts when no other has followed it for the
-/// program's quiet time. As long as one of the files is missing (a pattern aside), something is under way.
+/// program's quiet time. As long as one of the files is missing (a pattern aside), something is under way. A file
+/// system may hang: a copy of the launcher looks first, but where a configuration is accepted, whose own copy has just
+/// been there.
 class FilesWatch {
 public:
     /// All outlive this.
-    FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, EventSink& events);
+    FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, Children& children, EventSink& events);
 
     /// Watches only for what these programs name. Changes seen for one that stays are not forgotten.
     void set(std::vector<ProgramId> const& ids);
@@ -30,15 +34,16 @@ public:
     void forget();
 
     // For an upgrade.
-    /// Takes what has been seen; the successor cannot, and compares what it finds with that.
+    /// Takes what has been seen; the successor cannot, and compares what it finds with the latest look.
     void bring_up_to_date() {
-        if (!watcher_) return;
-        handed_over_ = watcher_->identities();  // before: what changes in between is seen twice, and not missed
-        take_changes();
+        if (watcher_) take_changes();
     }
     void save(UpgradeState& state) const;
-    /// After set().
-    void restore(UpgradeState const& state);
+    /// Instead of set().
+    void restore(std::vector<ProgramId> const& ids, UpgradeState const& state);
+
+    /// The copy that looks first has ended.
+    void scouted(Children::Outcome const& outcome);
 
 private:
     struct Program {
@@ -48,8 +53,12 @@ private:
     };
     [[nodiscard]] ProgramPlan const& plan_of(Program const& program) const { return *table_[program.id].plan; }
     [[nodiscard]] TimePoint quiet_after(Program const& program, TimePoint now) const;
+    bool collect(std::vector<ProgramId> const& ids);
     Result<> begin_to_watch();
+    void rehearse() const;
+    void proceed();
     void look();
+    void tell_blind(Error const& error);
     void take_changes();
     void note_change(std::size_t which, TimePoint now);
     void time_passed();
@@ -64,9 +73,12 @@ private:
     std::vector<std::string> paths_;   // of all
     std::vector<std::size_t> owners_;  // whose each is: a place in programs_
     std::optional<PathWatcher> watcher_;
-    PathWatcher::Identities handed_over_;  // to the successor
-    EventLoop::Watch watch_;               // after what it watches, to be dropped before it
+    PathWatcher::Identities seen_;    // at the latest look
+    PathWatcher::Identities before_;  // by the version before us, to be compared at the first look
+    EventLoop::Watch watch_;          // after what it watches, to be dropped before it
     EventLoop::Timer timer_;
+    FileScout scout_;
+    TimePoint not_before_{};                  // the next look, after a vain one
     TimePoint next_look_ = TimePoint::max();  // max: the paths lead where they did
     TimePoint last_look_{};
     bool is_blind_ = false;

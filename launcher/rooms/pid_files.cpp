@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <cstring>
 #include <utility>
 
 #include <fcntl.h>
@@ -21,19 +22,6 @@ namespace {
 // The processes that write a file, or start and end orphans, decide how often there is something to see.
 constexpr Duration between_pid_looks = milliseconds(10);
 constexpr Duration between_pid_attempts = std::chrono::seconds(1);  // to watch a path that cannot be watched
-
-/// Notes what tells a file from another one, and from itself after a change.
-void take_identity(UpgradeState::PidFile& entry, struct stat const& status) {
-    entry.device = status.st_dev;
-    entry.inode = status.st_ino;
-    entry.changed = status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec;
-}
-
-bool is_same_file(UpgradeState::PidFile const& entry, struct stat const& status) {
-    UpgradeState::PidFile now;
-    take_identity(now, status);
-    return entry.inode != 0 && now.device == entry.device && now.inode == entry.inode && now.changed == entry.changed;
-}
 
 /// Finds a file without opening it: opening a device may make it act. Links are not followed, and do not lead out of
 /// the root directory. Errors: those of open_confined(); `not_found` when there is nothing.
@@ -67,6 +55,25 @@ ProcessId file_id(UpgradeState::PidFile const& entry) {
 
 }  // namespace
 
+/// What a copy has seen; it travels as it lies in memory.
+struct PidFiles::Seen {
+    enum class Kind : std::uint8_t { nothing, refused, content };
+    struct Identity {
+        std::uint64_t device = 0;
+        std::uint64_t inode = 0;
+        std::int64_t changed = 0;
+    };
+    Kind kind = Kind::nothing;  ///< nothing: also when it is being written
+    Identity file = {};
+    std::array<char, 256> text = {};  ///< why it is refused, or its beginning; ends with a NUL byte
+
+    static Seen of(Kind kind, std::string_view text) {
+        Seen seen{.kind = kind};
+        text.copy(seen.text.data(), seen.text.size() - 1);
+        return seen;
+    }
+};
+
 PidFiles::PidFiles(Sys& sys, EventLoop& loop, log::Log& log, ProgramTable const& table, Supervisor const& supervisor,
                    Children& children, Channels const& channels, EventSink& events)
     : sys_(sys),
@@ -77,6 +84,7 @@ PidFiles::PidFiles(Sys& sys, EventLoop& loop, log::Log& log, ProgramTable const&
       children_(children),
       channels_(channels),
       events_(events),
+      asker_(sys, children),
       timer_(loop, [this] { look(); }) {}
 
 std::vector<PidFiles::Entry>::iterator PidFiles::find(ProcessId id) {
@@ -94,9 +102,11 @@ void PidFiles::starting(ProcessId id, std::uint64_t mark) {
                         .number = static_cast<std::uint32_t>(id.number),
                         .mark = mark});
     told_.emplace_back();
-    Entry& entry = entries_.back();
-    struct stat status{};
-    if (find_file(root_of(*table_[id.program].plan), path_of(entry), status)) take_identity(entry, status);
+    if (auto const seen = ask({entries_.back()}); !seen.empty()) {
+        entries_.back().device = seen.front().file.device;
+        entries_.back().inode = seen.front().file.inode;
+        entries_.back().changed = seen.front().file.changed;
+    }
     is_to_watch_ = true;
     look_soon();  // that look first watches, then sees what has changed until then
 }
@@ -132,7 +142,12 @@ void PidFiles::watch() {
         auto const& plan = table_[ProgramId{entry.program}].plan;
         if (std::string const path = path_of(entry); plan && !path.empty()) paths.push_back(root_of(*plan) + path);
     }
+    auto const walked = asker_.ask([&] {
+        (void)PathWatcher::deciding_directories(paths);
+        return std::string();
+    });
     Result<> const watched = [&]() -> Result<> {
+        if (!walked) return fail(ErrorKind::unavailable, "look at them", "a file system does not answer");
         if (!watcher_) {
             PathWatcher watcher = TRY(PathWatcher::create());
             watch_ = TRY(loop_.on_readable(
@@ -170,16 +185,18 @@ void PidFiles::look() {
     std::size_t const end = std::min(next_ + most_per_round, entries_.size());
     std::vector<Entry> const some(entries_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, end)),
                                   entries_.begin() + static_cast<std::ptrdiff_t>(end));
+    auto const seen = ask(some);
+    if (seen.empty()) return timer_.arm(asker_.recovers_at());
     next_ = end < entries_.size() ? end : 0;
     if (next_ != 0) look_soon();
-    for (Entry const& entry : some)
-        look_at(entry);
+    for (std::size_t at = 0; at < some.size(); ++at)
+        look_at(some[at], seen[at]);
 }
 
-void PidFiles::look_at(Entry const& entry) {
+void PidFiles::look_at(Entry const& entry, Seen const& seen) {
     ProcessId const id = file_id(entry);
     if (!supervisor_.takes_main(id)) return;
-    auto const pid = read(entry);
+    auto const pid = judge(entry, seen);
     auto const before = supervisor_.view(id).pid;
     if (!pid || pid == before) return;
     children_.follow(id, before, *pid);
@@ -189,38 +206,69 @@ void PidFiles::look_at(Entry const& entry) {
 std::optional<Pid> PidFiles::successor(ProcessId id) {
     auto const found = find(id);
     if (found == entries_.end()) return std::nullopt;
-    auto const pid = read(*found);
+    auto const seen = ask({*found});
+    auto const pid = seen.empty() ? std::nullopt : judge(*found, seen.front());
     if (pid) look_soon();  // the process before may be reported as an orphan now
     return pid;
 }
 
 // What it says.
 
-/// The process that a file names; nullopt: none that could be used, or none yet.
-std::optional<Pid> PidFiles::read(Entry const& entry) {
-    auto const& plan = table_[ProgramId{entry.program}].plan;
-    std::string const path = path_of(entry);
-    if (!plan || path.empty()) return std::nullopt;
+PidFiles::Seen PidFiles::see(std::string const& root_directory, std::string const& path) {
     struct stat status{};
-    auto const found = find_file(root_of(*plan), path, status);
+    auto const found = find_file(root_directory, path, status);
     if (!found) {
-        if (found.error().kind == ErrorKind::not_found) return std::nullopt;
-        return refuse(entry, found.error().text());
+        bool const is_missing = found.error().kind == ErrorKind::not_found;
+        return Seen::of(is_missing ? Seen::Kind::nothing : Seen::Kind::refused, found.error().text());
     }
-    if (is_same_file(entry, status)) return std::nullopt;  // the file is of an earlier run
-    if (S_ISLNK(status.st_mode)) return refuse(entry, "it is a symbolic link");
-    if (!S_ISREG(status.st_mode)) return refuse(entry, "it is not a file");
-    if (status.st_size > static_cast<off_t>(longest_file)) return refuse(entry, "it is longer than 4096 bytes");
-    if (status.st_size == 0) return std::nullopt;  // it is being written
+    auto const with_identity = [&](Seen::Kind kind, std::string_view text) {
+        Seen seen = Seen::of(kind, text);
+        seen.file = {status.st_dev, status.st_ino, status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
+        return seen;
+    };
+    auto const refused = [&](std::string const& why) { return with_identity(Seen::Kind::refused, why); };
+    if (S_ISLNK(status.st_mode)) return refused("it is a symbolic link");
+    if (!S_ISREG(status.st_mode)) return refused("it is not a file");
+    if (status.st_size > static_cast<off_t>(longest_file)) return refused("it is longer than 4096 bytes");
+    if (status.st_size == 0) return with_identity(Seen::Kind::nothing, "");
     std::string const opened_by = "/proc/self/fd/" + std::to_string(found->get());
     UniqueFd const file{::open(opened_by.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
     int const err = errno;
-    if (!file) return refuse(entry, "it cannot be opened: " + errno_text(err));
+    if (!file) return refused("it cannot be opened: " + errno_text(err));
     std::array<char, 64> text;
     ssize_t const size = ::read(file.get(), text.data(), text.size());
-    if (size == 0) return std::nullopt;
-    if (size < 0) return refuse(entry, "it cannot be read: " + errno_text(errno));
-    auto const pid = parse_pid({text.data(), static_cast<std::size_t>(size)});
+    if (size < 0) return refused("it cannot be read: " + errno_text(errno));
+    return with_identity(size == 0 ? Seen::Kind::nothing : Seen::Kind::content,
+                         {text.data(), static_cast<std::size_t>(size)});
+}
+
+/// Empty: the file system does not answer.
+std::vector<PidFiles::Seen> PidFiles::ask(std::vector<Entry> const& entries) {
+    auto const answer = asker_.ask([&] {
+        std::string bytes;
+        for (Entry const& entry : entries) {
+            auto const& plan = table_[ProgramId{entry.program}].plan;
+            std::string const path = path_of(entry);
+            Seen const seen = plan && !path.empty() ? see(root_of(*plan), path) : Seen{};
+            bytes.append(reinterpret_cast<char const*>(&seen), sizeof seen);
+        }
+        return bytes;
+    });
+    std::vector<Seen> all;
+    if (!answer || answer->size() != entries.size() * sizeof(Seen)) return all;
+    all.resize(entries.size());
+    std::memcpy(all.data(), answer->data(), answer->size());
+    return all;
+}
+
+/// The process that a file names; nullopt: none that could be used, or none yet.
+std::optional<Pid> PidFiles::judge(Entry const& entry, Seen const& seen) {
+    bool const is_of_before = entry.inode != 0 && entry.device == seen.file.device && entry.inode == seen.file.inode &&
+                              entry.changed == seen.file.changed;
+    if (is_of_before || seen.kind == Seen::Kind::nothing) return std::nullopt;
+    std::string_view const text{seen.text.data()};
+    if (seen.kind == Seen::Kind::refused) return refuse(entry, std::string(text));
+    auto const pid = parse_pid(text);
     if (!pid) return refuse(entry, "its first line is not a pid");
     // The pid is the same as before: that process runs, or has just ended.
     if (supervisor_.view(file_id(entry)).pid == Pid{*pid})

@@ -10,6 +10,7 @@
 
 #include "launcher/children/children.h"
 #include "launcher/rooms/channels.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
@@ -30,7 +31,8 @@ namespace triton::launcher {
 /// by its inode and its time of change, and is never removed, since it is not ours.
 ///
 /// It is looked at when it changes, by inotify, when a process of the program ends, and when an orphan does: then who
-/// was a grandchild may be ours. However often that happens, the files are read once in a while.
+/// was a grandchild may be ours. However often that happens, the files are read once in a while. Copies of the launcher
+/// read them, as their file system may hang.
 class PidFiles {
 public:
     static constexpr std::size_t longest_file = 4096;
@@ -73,11 +75,14 @@ private:
     };
     std::vector<Entry>::iterator find(ProcessId id);
     [[nodiscard]] std::string path_of(Entry const& entry) const;
+    struct Seen;
+    static Seen see(std::string const& root_directory, std::string const& path);
+    [[nodiscard]] std::vector<Seen> ask(std::vector<Entry> const& entries);
     void watch();
     void look_soon();
     void look();
-    void look_at(Entry const& entry);
-    std::optional<Pid> read(Entry const& entry);
+    void look_at(Entry const& entry, Seen const& seen);
+    std::optional<Pid> judge(Entry const& entry, Seen const& seen);
     [[nodiscard]] std::string fault_of(Entry const& entry, pid_t pid) const;
     [[nodiscard]] bool is_started_by(Entry const& entry, pid_t pid) const;
     std::optional<Pid> refuse(Entry const& entry, std::string why);
@@ -91,7 +96,8 @@ private:
     Channels const& channels_;
     EventSink& events_;
     std::vector<Entry> entries_;  // of those that are starting or run
-    std::vector<Told> told_;      // of each: what was refused last
+    FileAsker asker_;
+    std::vector<Told> told_;  // of each: what was refused last
     std::optional<PathWatcher> watcher_;
     EventLoop::Watch watch_;  // after what it watches, to be dropped before it
     EventLoop::Timer timer_;

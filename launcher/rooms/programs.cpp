@@ -93,7 +93,7 @@ Result<> check_descriptors(Plans const& plans) {
 }  // namespace
 
 Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor,
-                   Channels& channels, AgentHost& agent, EventSink& events, Owner& owner)
+                   Children& children, Channels& channels, AgentHost& agent, EventSink& events, Owner& owner)
     : loop_(loop),
       log_(log),
       table_(table),
@@ -112,7 +112,7 @@ Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervis
                         tidy();
                         owner_.settled();
                     }),
-      files_(loop, log, table, events) {}
+      files_(loop, log, table, children, events) {}
 
 /// The programs of a configuration (null: there is none yet), and those that we need ourselves.
 Plans Programs::plans_for(Accepted const* accepted) const {
@@ -305,6 +305,7 @@ void Programs::restore(UpgradeState const& state, Accepted const* active) {
     }
     table_.entries().resize(state.programs.size());
     channels_.restore_sockets(state);
+    channels_.restore_writers(state);
     agent_.restore(state, active);
     plans_ = plans_for(active);
     for (std::size_t at = 0; at < table_.size(); ++at) {
@@ -336,8 +337,7 @@ void Programs::restore_schedules(UpgradeState const& state, Accepted const* acti
         schedules_->import_next_run(next);
     }
     if (active) set_schedules(ids, active->configuration.run_servers);
-    if (active && active->configuration.run_servers) files_.set(ids);
-    files_.restore(state);
+    files_.restore(active && active->configuration.run_servers ? ids : std::vector<ProgramId>(), state);
     table_.show(ids);
 }
 

@@ -32,8 +32,8 @@ public:
         virtual void settled() = 0;
     };
     /// All outlive this.
-    Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor, Channels& channels,
-             AgentHost& agent, EventSink& events, Owner& owner);
+    Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor, Children& children,
+             Channels& channels, AgentHost& agent, EventSink& events, Owner& owner);
 
     /// `wanted`: null: only our own programs. `is_new`: it is not the one that is already active. `taken` is called
     /// when nothing can fail any longer, before the supervisor is told. Errors: one line; throws bad_alloc.
@@ -43,6 +43,7 @@ public:
     [[nodiscard]] std::optional<Duration> next_run_in(ProgramId id) const;
     /// In a stop, files restart nothing.
     void forget_files() { files_.forget(); }
+    void files_scouted(Children::Outcome const& outcome) { files_.scouted(outcome); }
     /// Something has changed that leaves something to let go of.
     void settle_soon();
 

@@ -16,6 +16,7 @@ UpgradeState Handover::collect() const {
     for (process::CommandRunner::Running const& running : rooms_.children.commands()) {
         if (running.key < first_own_key) state.helpers.push_back(running);
     }
+    state.companions = rooms_.children.companions();
     state.inherited_mask = rooms_.setup.inherited.mask;
     state.sigchld_was_ignored = rooms_.setup.inherited.sigchld_was_ignored;
     state.descriptor_limit = rooms_.source.descriptor_limit;
@@ -42,6 +43,7 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     rooms_.pid_files.restore(state);
     rooms_.channels.restore(state);
     rooms_.children.adopt(std::move(state.helpers));
+    rooms_.children.adopt_companions(std::move(state.companions));
     rooms_.agent.restore_probes(state);
     rooms_.programs.restore_schedules(state, rooms_.keeper.active());
     rooms_.life.restore(state);

@@ -63,7 +63,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       children_(sys, loop, log_, *this),
       channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
-      programs_(loop, log_, table_, supervisor_, channels_, agent_, *this, *this),
+      programs_(loop, log_, table_, supervisor_, children_, channels_, agent_, *this, *this),
       helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
@@ -74,6 +74,8 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
             {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
       handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
                  pid_files_, life_, port_}) {
+    channels_.set_start_of_writers(
+        [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); });
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
     if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
 }
@@ -160,6 +162,7 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     if (key == upgrade_key) return upgrader_.answered(outcome);
     if (key == judge_key) return keeper_.judged(outcome);
     if (key == scout_key) return keeper_.scouted(outcome);
+    if (key == files_key) return programs_.files_scouted(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
     ProcessId const id = process_of_helper(key);
@@ -244,6 +247,12 @@ void Shell::on(action::EndTree const& action) {
     trees_.end(action.id);
     channels_.process_ended(action.id, SIGKILL);
     events_.push_back(event::Exited{action.id, SIGKILL, std::nullopt, channels_.has_died_of_memory(action.id)});
+}
+
+void Shell::on(action::Sweep const& action) {
+    if (channels_.output()) channels_.output()->let_writers_end();
+    children_.begin_sweep();
+    trees_.sweep(action.signo);
 }
 
 // The loop.

@@ -86,7 +86,7 @@ private:
     void on(action::EndTree const& action);
     void on(action::RunHelper const& action) { helpers_.run(action); }
     void on(action::CancelHelper const& action) { helpers_.cancel(action); }
-    void on(action::Sweep const& action) { trees_.sweep(action.signo); }
+    void on(action::Sweep const& action);
     void on(action::Finish const& action) { life_.finish(action.exit_code); }
 
     // The loop.

@@ -198,6 +198,8 @@ constexpr void describe(A& a, OutputState::Program const*) {
     a("is_mid_line", &OutputState::Program::is_mid_line);
     a("ring", &OutputState::Program::ring);
     a("dropped", &OutputState::Program::dropped);
+    a("writer", &OutputState::Program::writer);
+    a("sent", &OutputState::Program::sent);
 }
 
 template <class A>
@@ -432,6 +434,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("syslog_relay", &UpgradeState::syslog_relay);
     a("notify", &UpgradeState::notify);
     a("helpers", &UpgradeState::helpers);
+    a("companions", &UpgradeState::companions);
     a("control", &UpgradeState::control);
     a("schedules", &UpgradeState::schedules);
     a("cgroup_tree", &UpgradeState::cgroup_tree);
@@ -743,6 +746,8 @@ std::vector<int> UpgradeState::descriptors() const {
         all.push_back(pipe.read_end);
         all.push_back(pipe.write_end);
     }
+    for (OutputState::Program const& program : output.programs)
+        if (program.writer >= 0) all.push_back(program.writer);
     for (SocketState::Entry const& socket : sockets.entries)
         all.push_back(socket.fd);
     for (LinkState const& link : links) {

@@ -93,6 +93,7 @@ struct UpgradeState {
     SyslogRelay::State syslog_relay;
     NotifyState notify;
     std::vector<process::CommandRunner::Running> helpers;
+    std::vector<pid_t> companions;  ///< see Children::start_companion()
     std::optional<varlink::HandedSocket> control;
     std::vector<Schedules::NextRun> schedules;
     std::string cgroup_tree;           ///< path; empty: none

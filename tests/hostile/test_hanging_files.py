@@ -8,7 +8,8 @@ import signal
 import pytest
 
 from harness.agent import AGENT, Agent, read_answer
-from harness.control import Varlink, reach
+from harness.control import Varlink
+from harness.fuse import fuse  # noqa: F401  pylint: disable=unused-import
 from harness.process import BINARY, Exit, eventually, run_plainly
 from harness.programs import document, run, service
 
@@ -57,9 +58,6 @@ def start(as_pid1, hanging):
     launcher = run(as_pid1, {"web": service("web")})
     launcher.web = launcher.wait_up()["pid"]
     launcher.wait_for_event("configuration-loaded")
-    client = reach(launcher.area / "control")
-    client.call("Reload")  # the look just after the start goes without a copy: SECURITY.md
-    client.close()
     return launcher
 
 
@@ -77,13 +75,19 @@ def waits_for_it(launcher):
     return any("fanotify" in (launcher.proc(pid) / "wchan").read_text() for pid in children)
 
 
+def has_waiting_child(launcher):
+    """Whether a child of the launcher waits for FUSE."""
+    children = (launcher.proc(1) / "task" / "1" / "children").read_text().split()
+    return any((launcher.proc(pid) / "wchan").read_text().startswith("request_wait") for pid in children)
+
+
 def assert_serves(launcher):
     """Clients are answered, processes are reaped and started again."""
     client = Varlink(launcher.area / "control")
     assert client.call("GetStatus")["parameters"]["launcher"]["pid"] == 1
     client.close()
     launcher.signal_inside(launcher.web, signal.SIGKILL)
-    launcher.web = launcher.wait_up()["pid"]
+    launcher.web = launcher.wait_up(tag="web")["pid"]
 
 
 def test_what_hangs_for_a_while_is_loaded_in_the_end(running, hanging):
@@ -92,6 +96,46 @@ def test_what_hangs_for_a_while_is_loaded_in_the_end(running, hanging):
     assert_serves(running)
     hanging.let_go()
     assert running.wait_for_event("configuration-loaded", processes=2)
+    assert running.stop() == Exit(code=0)
+
+
+def test_files_that_programs_name_may_hang(as_pid1, area, fuse):  # noqa: F811
+    """The copy that looks first hangs in place of PID 1; others are restarted for their files when it is over."""
+    (area / "far").mkdir()
+    (area / "near").write_text("a")
+    running = run(as_pid1, {"web": service("web")})
+    running.web = running.wait_up(tag="web")["pid"]
+    fuse.mount(running.launcher, area / "far")
+    fuse.make("data")
+    running.replace({"web": service("web"), "far": service("far", files={"paths": [f"{area}/far/data"]}),
+                     "near": service("near", files={"paths": [f"{area}/near"], "quietTime": "0s"})})
+    running.wait_up(tag="near")
+    fuse.hang()
+    (area / "near").write_text("b")
+    eventually(lambda: has_waiting_child(running), "a copy of the launcher looks")
+    assert_serves(running)
+    failed = running.wait_for_event("watch-failed", timeout=20)
+    assert failed["error"] == "cannot look at them: a file system does not answer"
+    assert_serves(running)
+    fuse.let_go()
+    running.wait_up(tag="near", timeout=30)
+    assert running.stop() == Exit(code=0)
+
+
+def test_pid_files_may_hang(as_pid1, area, fuse):  # noqa: F811
+    """A start waits a moment for its pid file, and not again for a while."""
+    (area / "far").mkdir()
+    running = run(as_pid1, {"web": service("web")})
+    running.web = running.wait_up(tag="web")["pid"]
+    fuse.mount(running.launcher, area / "far")
+    running.replace({"web": service("web"), "daemon": service("daemon", pidFile=f"{area}/far/pid")})
+    daemon = running.wait_up(tag="daemon")["pid"]
+    fuse.hang()
+    for _ in range(3):
+        running.signal_inside(daemon, signal.SIGKILL)
+        daemon = running.wait_up(tag="daemon")["pid"]
+        assert_serves(running)
+    fuse.let_go()
     assert running.stop() == Exit(code=0)
 
 

@@ -93,7 +93,10 @@ public:
         if (copy_error != 0) return std::unexpected(copy_error);
         if (!copies_hang) work();
         ++living;
-        return next_pid++;
+        return next_copy++;
+    }
+    std::expected<pid_t, int> start_companion(int, std::function<void()> const&) override {
+        return std::unexpected(EAGAIN);
     }
     int signal(pid_t pid, int signo) override {
         calls.push_back("kill " + std::to_string(pid) + " " + std::to_string(signo));
@@ -163,11 +166,12 @@ public:
     /// A child has ended: one that was spawned here, or an orphan that nobody has counted.
     void end(pid_t pid, int status) {
         dead.push_back({pid, status});
-        if (pid < next_pid && pid >= first_pid && living > 0) --living;
+        if (((pid < next_pid && pid >= first_pid) || pid >= first_copy) && living > 0) --living;
         send(SIGCHLD);
     }
 
     static constexpr pid_t first_pid = 100;
+    static constexpr pid_t first_copy = 5000;
     UniqueFd signal_fd;
     pid_t own = 7;
     std::vector<std::string> calls;
@@ -184,6 +188,7 @@ public:
     std::deque<Dead> dead;
     int living = 0;
     pid_t next_pid = first_pid;
+    pid_t next_copy = first_copy;
     std::uint64_t started = 0;
     std::vector<Left> leaving;  // watched, and not told of
     std::deque<int> signals;

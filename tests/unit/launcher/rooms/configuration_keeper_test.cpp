@@ -162,6 +162,7 @@ TEST_F(ConfigurationKeeperTest, GoesOnFromWhatWasActiveBeforeAnUpgrade) {
 
 TEST_F(ConfigurationKeeperTest, NothingIsReadBeforeTheCopyIsBack) {
     begin(good);
+    sys.calls.clear();
     scouts_return = false;
     write(options.configuration_path, better);
     until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
@@ -201,6 +202,7 @@ TEST_F(ConfigurationKeeperTest, AFileSystemThatDoesNotAnswerIsAReasonLikeAnother
 /// It goes while more changes may come, so that nobody waits for it.
 TEST_F(ConfigurationKeeperTest, TheCopyGoesWithTheFirstOfABurst) {
     begin(good);
+    sys.calls.clear();
     write(options.configuration_path, better);
     until([this] { return std::ranges::count(sys.calls, "copy") > 0; });
     EXPECT_EQ(helper(scout_key), 0) << "it is back";
@@ -259,7 +261,7 @@ TEST_F(ConfigurationKeeperTest, AHelperJudgesWhatTakesLong) {
     write(options.configuration_path, large(better));
     until([this] { return is_judging(); });
     EXPECT_THAT(told, testing::Not(testing::Contains("accepted 2"))) << "before the verdict";
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_FALSE(is_judging());
     EXPECT_THAT(told, testing::Contains("accepted 2"));
 }
@@ -277,7 +279,7 @@ TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
         sys.copies_hang = true;
         write(options.configuration_path, large(better) + std::string(static_cast<std::size_t>(row.status), ' '));
         until([this] { return is_judging(); });
-        end(sys.next_pid - 1, row.status);
+        end(sys.next_copy - 1, row.status);
         EXPECT_THAT(keeper.ledger().rejection(), ElementsAre(row.reason));
         EXPECT_EQ(keeper.outcome().error().details, keeper.ledger().rejection());
         EXPECT_EQ(keeper.ledger().state().text, good);
@@ -290,7 +292,7 @@ TEST_F(ConfigurationKeeperTest, WhateverBecomesOfAHelperIsAVerdict) {
     sys.copy_error = 0;
     sys.copies_hang = false;
     until([this] { return is_judging(); });  // it is tried again by itself
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
 
@@ -300,10 +302,10 @@ TEST_F(ConfigurationKeeperTest, AVerdictIsNotFollowedWithOtherLabels) {
     write(options.configuration_path, large(better));
     until([this] { return is_judging(); });
     keeper.know_node({{"NODE_LABEL_ZONE", "b"}}, true);
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_EQ(keeper.ledger().state().text, good);
     until([this] { return is_judging(); });
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
 
@@ -314,7 +316,7 @@ TEST_F(ConfigurationKeeperTest, AChangeWhileAHelperRunsIsLookedAtAfterwards) {
     write(options.configuration_path, good);
     look();
     EXPECT_TRUE(is_judging());
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
     until([this] { return keeper.ledger().state().text == good; });
 }
@@ -326,7 +328,7 @@ TEST_F(ConfigurationKeeperTest, AStopEndsTheHelper) {
     until([this] { return is_judging(); });
     keeper.forget_files();
     EXPECT_FALSE(is_judging());
-    EXPECT_THAT(sys.calls, testing::Contains("kill " + std::to_string(-(sys.next_pid - 1)) + " 9"));
+    EXPECT_THAT(sys.calls, testing::Contains("kill " + std::to_string(-(sys.next_copy - 1)) + " 9"));
 }
 
 TEST_F(ConfigurationKeeperTest, AnUpgradeThatIsRefusedGoesOnWithWhatItStopped) {
@@ -334,14 +336,14 @@ TEST_F(ConfigurationKeeperTest, AnUpgradeThatIsRefusedGoesOnWithWhatItStopped) {
     sys.copies_hang = true;
     write(options.configuration_path, large(better));
     until([this] { return is_judging(); });
-    pid_t const first = sys.next_pid - 1;
+    pid_t const first = sys.next_copy - 1;
     keeper.stop_looking();
     EXPECT_FALSE(is_judging());
     end(first, SIGKILL);
     sys.copies_hang = false;
     keeper.go_on_looking();
     until([this] { return is_judging(); });
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_EQ(keeper.ledger().state().text, large(better));
 }
 
@@ -356,7 +358,7 @@ TEST_F(ConfigurationKeeperTest, AFirstConfigurationThatTakesLongIsDeferred) {
     EXPECT_THAT(logged(), testing::Not(HasSubstr("rejected")));
     keeper.begin_to_watch();
     until([this] { return is_judging(); });
-    end(sys.next_pid - 1);
+    end(sys.next_copy - 1);
     EXPECT_THAT(logged(), HasSubstr("rejected:"));
     EXPECT_THAT(told, testing::Contains("stop asked, 1"));
 }

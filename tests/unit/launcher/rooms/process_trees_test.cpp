@@ -47,7 +47,10 @@ protected:
         trees.signal({first, Pid{pid}, signo, why, scope});
     }
     /// What was done with processes since this was last asked: "kill PID SIGNAL", "spawn PROGRAM NUMBER", "list".
-    std::vector<std::string> calls() { return std::exchange(sys.calls, {}); }
+    std::vector<std::string> calls() {
+        std::erase(sys.calls, "copy");  // which reads a pid file
+        return std::exchange(sys.calls, {});
+    }
 
     /// From here on there is a tree of control groups: a directory that plays one, in which there is nobody.
     void have_groups() {

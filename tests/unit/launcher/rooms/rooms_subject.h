@@ -74,6 +74,7 @@ protected:
         if (key == upgrade_key) upgrader.answered(outcome);
         if (key == judge_key) keeper.judged(outcome);
         if (key == scout_key) keeper.scouted(outcome);
+        if (key == files_key) programs.files_scouted(outcome);
     }
     void no_child_left() override {}
     void orphan_reaped() override {}
@@ -228,7 +229,7 @@ protected:
     Children children{sys, *loop, log, *this};
     Channels channels{options, sys, *loop, console, log, table, supervisor, *this, line};
     AgentHost agent{options, source, environment, *loop, log, supervisor, channels, children, line, *this};
-    Programs programs{*loop, log, table, supervisor, channels, agent, *this, *this};
+    Programs programs{*loop, log, table, supervisor, children, channels, agent, *this, *this};
     ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, children, programs, *this, line};
     PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
     ProcessTrees trees{options, sys, table, children, channels, pid_files};

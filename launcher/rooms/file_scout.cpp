@@ -1,27 +1,25 @@
-#include "launcher/rooms/document_scout.h"
+#include "launcher/rooms/file_scout.h"
 
 #include <utility>
 
-#include "launcher/rooms/agent_host.h"
-
 namespace triton::launcher {
 
-void DocumentScout::begin(std::function<void()> const& look) {
+void FileScout::begin(std::function<void()> const& look) {
     constexpr int no_descriptor = -1;
     is_busy_ = true;
     try {
-        children_.run_command(scout_key, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
+        children_.run_command(key_, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
     } catch (...) {
         is_busy_ = false;
         throw;
     }
 }
 
-void DocumentScout::cancel() {
-    if (is_busy_) children_.cancel_command(scout_key);
+void FileScout::cancel() {
+    if (is_busy_) children_.cancel_command(key_);
 }
 
-DocumentScout::Way DocumentScout::ended(Children::Outcome const& outcome) {
+FileScout::Way FileScout::ended(Children::Outcome const& outcome) {
     using How = process::CommandRunner::How;
     is_busy_ = false;
     switch (outcome.how) {

@@ -1,0 +1,348 @@
+#include "launcher/output/far_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include <linux/magic.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+
+#include "launcher/output/rotating_file.h"
+
+namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr int most_answers = 64;  // in one go; a writer that was taken over by somebody may send without end
+constexpr std::size_t longest_told = 8192;
+constexpr std::size_t longest_message = 1 + FarFile::longest_text;
+
+// Kinds that linux/magic.h does not have. Source: statfs(2) and the headers of their file systems.
+constexpr unsigned long gfs2 = 0x01161970;
+constexpr unsigned long lustre = 0x0bd00bd0;
+constexpr unsigned long beegfs = 0x19830326;
+constexpr unsigned long gpfs = 0x47504653;
+constexpr unsigned long orangefs = 0x20030528;
+constexpr std::array served_by_others{static_cast<unsigned long>(NFS_SUPER_MAGIC),
+                                      static_cast<unsigned long>(FUSE_SUPER_MAGIC),
+                                      static_cast<unsigned long>(SMB_SUPER_MAGIC),
+                                      static_cast<unsigned long>(CIFS_SUPER_MAGIC),
+                                      static_cast<unsigned long>(SMB2_SUPER_MAGIC),
+                                      static_cast<unsigned long>(CEPH_SUPER_MAGIC),
+                                      static_cast<unsigned long>(V9FS_MAGIC),
+                                      static_cast<unsigned long>(AFS_SUPER_MAGIC),
+                                      static_cast<unsigned long>(AFS_FS_MAGIC),
+                                      static_cast<unsigned long>(CODA_SUPER_MAGIC),
+                                      static_cast<unsigned long>(OCFS2_SUPER_MAGIC),
+                                      gfs2,
+                                      lustre,
+                                      beegfs,
+                                      gpfs,
+                                      orangefs};
+
+ssize_t receive(int channel, std::span<char> buffer) {
+    ssize_t size = -1;
+    do {
+        size = ::recv(channel, buffer.data(), buffer.size(), MSG_DONTWAIT);
+    } while (size < 0 && errno == EINTR);
+    return size;
+}
+
+bool send_parts(int channel, std::string_view first, std::string_view second) {
+    std::array<iovec, 2> parts{
+        {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}}};
+    msghdr header{};
+    header.msg_iov = parts.data();
+    header.msg_iovlen = parts.size();
+    ssize_t size = -1;
+    do {
+        size = ::sendmsg(channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
+    } while (size < 0 && errno == EINTR);
+    return size >= 0;
+}
+
+/// Cuts a number and what ends it off the beginning of `text`; nullopt: there is none.
+std::optional<std::size_t> cut_number(std::string_view& text) {
+    std::size_t number = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc{}) return std::nullopt;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    if (!text.empty()) text.remove_prefix(1);
+    return number;
+}
+
+}  // namespace
+
+bool may_hang(int fd) {
+    struct statfs status{};
+    if (::fstatfs(fd, &status) != 0) return errno != ENOSYS && errno != EPERM;  // these are of our own filter
+    auto const kind = static_cast<unsigned long>(static_cast<unsigned int>(status.f_type));
+    return std::ranges::find(served_by_others, kind) != served_by_others.end();
+}
+
+// The writer.
+
+/// A child that is on its way to execve has the channel, too: closing it would not be its end.
+FarFile::~FarFile() {
+    if (channel_) (void)::shutdown(channel_.get(), SHUT_RDWR);
+}
+
+Result<> FarFile::begin() { return start_writer(); }
+
+Result<> FarFile::start_writer() {
+    next_start_ = steady_clock::now() + between_starts;
+    connect(TRY(start_(settings())));
+    is_to_open_ = false;  // it begins with that
+    return {};
+}
+
+void FarFile::connect(UniqueFd channel) {
+    channel_ = std::move(channel);
+    is_ending_ = false;
+    moved_at_ = steady_clock::now();
+    auto watch = loop_.on_readable(channel_.get(), [this] {
+        read_answers();
+        if (!channel_) flush();
+        if (moved_) moved_();  // may drop this
+    });
+    if (watch) watch_ = std::move(*watch);  // without one, answers are read when something is sent
+}
+
+void FarFile::adopt(UniqueFd channel, std::size_t sent) {
+    adopted_ = sent;
+    connect(std::move(channel));
+}
+
+/// All that was sent and not confirmed is to be sent again.
+void FarFile::lose_writer() {
+    watch_ = {};
+    channel_ = {};
+    sent_ = confirmed_;
+    told_ = {};
+}
+
+void FarFile::let_writer_end() {
+    is_to_end_ = true;
+    flush();
+}
+
+// To it.
+
+Result<> FarFile::open() {
+    is_to_open_ = true;
+    flush();
+    return {};
+}
+
+void FarFile::write(std::string_view text) {
+    if (text.empty()) return;
+    if (pending() == 0) moved_at_ = steady_clock::now();
+    is_mid_line_ = text.back() != '\n';
+    if (confirmed_ > capacity / 2) {
+        text_.erase(0, confirmed_);
+        sent_ -= std::exchange(confirmed_, 0);
+    }
+    text_ += text;
+    send();
+}
+
+void FarFile::flush() {
+    if (channel_) read_answers();
+    bool const is_needed = pending() > 0 || is_to_open_;
+    if (!channel_ && is_needed && steady_clock::now() >= next_start_) {
+        Result<> started = start_writer();
+        own_ = started ? Error{} : std::move(started.error());
+    }
+    send();
+    see_whether_it_answers();
+}
+
+void FarFile::drain(milliseconds limit) {
+    auto const deadline = steady_clock::now() + limit;
+    if (!channel_) next_start_ = {};
+    flush();
+    while (pending() > 0) {
+        auto const left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
+        if (left.count() <= 0) return;
+        pollfd waits{channel_.get(), POLLIN, 0};
+        (void)::poll(&waits, 1, static_cast<int>(left.count()));
+        flush();
+    }
+}
+
+void FarFile::send() {
+    if (!channel_ || is_ending_) return;
+    if (is_to_open_ && !send_message('o', {})) return;
+    is_to_open_ = false;
+    while (sent_ < text_.size()) {
+        std::string_view const part = std::string_view(text_).substr(sent_, longest_text);
+        if (!send_message('w', part)) return;
+        sent_ += part.size();
+    }
+    if (is_to_end_) is_ending_ = ::shutdown(channel_.get(), SHUT_WR) == 0;
+}
+
+/// Returns whether it was sent. A writer that has gone shows at the next look for answers.
+bool FarFile::send_message(char kind, std::string_view text) { return send_parts(channel_.get(), {&kind, 1}, text); }
+
+// From it.
+
+void FarFile::read_answers() {
+    std::array<char, longest_told> buffer;
+    for (int count = 0; count < most_answers; ++count) {
+        ssize_t const size = receive(channel_.get(), buffer);
+        if (size < 0 && errno == EAGAIN) return;
+        if (size < 0 && errno == ECONNRESET) continue;  // it has gone; what it has said comes after that
+        if (size <= 0) return lose_writer();
+        take_answer({buffer.data(), static_cast<std::size_t>(size)});
+    }
+}
+
+void FarFile::take_answer(std::string_view answer) {
+    bool const is_count = answer.starts_with("a ");
+    if (!is_count && !answer.starts_with("e ")) return;
+    answer.remove_prefix(2);
+    auto const number = cut_number(answer);
+    if (!number) return;
+    if (is_count) {
+        confirmed_ += std::min(*number, sent_ - confirmed_);
+        moved_at_ = steady_clock::now();
+        own_ = {};
+        if (pending() > 0) return;
+        confirmed_ = sent_ = 0;
+        text_.capacity() > capacity / 2 ? void(text_ = {}) : text_.clear();
+        return;
+    }
+    std::size_t const end = answer.find('\n');
+    told_ = {};
+    if (*number == 0 || end == std::string_view::npos) return;
+    told_ = {ErrorKind::internal, std::string(answer.substr(0, end)), std::string(answer.substr(end + 1)), {}};
+    told_.code = static_cast<int>(*number);
+}
+
+void FarFile::see_whether_it_answers() {
+    if (pending() == 0 || own_.code != 0 || steady_clock::now() < moved_at_ + time_to_answer) return;
+    own_ = fail(ErrorKind::unavailable, "write to " + settings().path, "the file system does not answer").error();
+    own_.code = ETIMEDOUT;
+}
+
+void FarFile::restore(std::string_view waiting, bool is_mid_line) {
+    text_.assign(waiting);
+    confirmed_ = 0;
+    sent_ = std::min(std::exchange(adopted_, 0), text_.size());
+    is_mid_line_ = is_mid_line;
+    moved_at_ = steady_clock::now();
+    send();
+}
+
+// The writer's end.
+
+namespace {
+
+constexpr milliseconds between_tries{1000};
+
+class Writer {
+public:
+    Writer(int channel, LogFile::Settings const& settings) : channel_(channel), file_(settings) {}
+
+    void run() {
+        if (!open_first()) return;
+        while (!is_at_end_ || file_.pending() > 0) {
+            bool const reads = !is_at_end_ && file_.has_room(FarFile::longest_text);
+            bool const is_to_try = file_.pending() > 0 || !is_all_told_;
+            short const seen = wait_for(reads ? POLLIN : 0, is_to_try);
+            if (reads && seen != 0)
+                take();
+            else
+                file_.flush();
+            tell();
+            if (!reads && (seen & POLLHUP) != 0) return;  // nobody waits for what is left
+        }
+    }
+
+private:
+    short wait_for(short events, bool is_to_try) const {
+        pollfd waits{channel_, events, 0};
+        int const count = ::poll(&waits, 1, is_to_try ? static_cast<int>(between_tries.count()) : -1);
+        return count > 0 ? waits.revents : short{0};
+    }
+
+    bool open_first() {
+        for (;;) {
+            Result<> opened = file_.open();
+            if (opened) break;
+            note(std::move(opened.error()), true);
+            tell();
+            if ((wait_for(0, true) & POLLHUP) != 0) return false;
+        }
+        open_error_ = {};
+        tell();
+        return true;
+    }
+
+    /// By its code an error is told from none.
+    void note(Error error, bool is_error) {
+        open_error_ = std::move(error);
+        if (is_error && open_error_.code == 0) open_error_.code = EPERM;
+    }
+
+    void take() {
+        ssize_t const size = receive(channel_, buffer_);
+        if (size < 0 && errno == EAGAIN) return;
+        if (size <= 0) {
+            is_at_end_ = true;
+            return;
+        }
+        std::string_view const message{buffer_.data(), static_cast<std::size_t>(size)};
+        if (message.front() == 'o') {
+            Result<> opened = file_.open();
+            note(opened ? Error{} : std::move(opened.error()), !opened);
+            file_.flush();
+        } else if (message.front() == 'w') {
+            taken_ += message.size() - 1;
+            file_.write(message.substr(1));
+        }
+    }
+
+    void tell() {
+        is_all_told_ = true;
+        std::size_t const written = taken_ - file_.pending();
+        if (written > confirmed_) {
+            if (send_parts(channel_, "a ", std::to_string(written - confirmed_)))
+                confirmed_ = written;
+            else
+                is_all_told_ = false;
+        }
+        Error const& error = open_error_.code != 0 ? open_error_ : file_.error();
+        if (error.code == told_.code && error.attempted == told_.attempted) return;
+        std::string const text = std::to_string(error.code) + "\n" + error.attempted + "\n" + error.reason;
+        if (send_parts(channel_, "e ", text))
+            told_ = error;
+        else
+            is_all_told_ = false;
+    }
+
+    int channel_;
+    RotatingFile file_;
+    std::array<char, longest_message> buffer_{};
+    std::size_t taken_ = 0;
+    std::size_t confirmed_ = 0;
+    bool is_at_end_ = false;
+    bool is_all_told_ = true;
+    Error open_error_;
+    Error told_;
+};
+
+}  // namespace
+
+void write_for_other(int channel, LogFile::Settings const& settings) { Writer(channel, settings).run(); }
+
+}  // namespace triton::launcher
