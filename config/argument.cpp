@@ -138,6 +138,7 @@ std::optional<std::vector<Argument>> read_arguments(json::Node const& node, json
     if (!array) return std::nullopt;
     std::vector<Argument> list;
     std::size_t const limit = reading.limits.arguments;
+    list.reserve(std::min(array->size(), limit));
     for (std::size_t i = 0; i < array->size() && reading.argument_count <= limit; ++i) {
         json::Where const element_at{&at, i};
         if (++reading.argument_count > limit) {

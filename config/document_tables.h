@@ -35,6 +35,7 @@ struct Reading : json::Reading {
     bool has_programs = false;        ///< the document has the key, and not null
     bool has_version = false;         ///< the same
     bool is_inside_programs = false;  ///< there a string is an Argument
+    bool may_repeat_keys = false;     ///< the JSON reader has told of something, which may be that
 };
 
 template <class Object>

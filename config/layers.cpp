@@ -130,7 +130,8 @@ json::Node const* include_in(json::Node const& document) {
 
 std::vector<std::string> includes_of(std::string_view text, Limits const& limits) {
     std::vector<std::string> paths;
-    if (text.size() > most_including_bytes || !text.contains("\"include\"")) return paths;
+    // The search begins with a letter: a quote is everywhere.
+    if (text.size() > most_including_bytes || !text.contains("include\"")) return paths;
     json::ProblemList problems(limits.document.problems);
     auto const document = json::read_json(text, limits.document, problems);
     json::Node const* const include = document ? include_in(*document) : nullptr;

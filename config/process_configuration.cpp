@@ -116,7 +116,9 @@ void read_root(json::Node const& root, Draft& draft, Reading& reading) {
 Draft read(std::string_view text, Limits const& limits) try {
     Reading reading{limits};
     Draft draft;
-    if (auto const root = json::read_json(text, limits.document, reading.problems)) read_root(*root, draft, reading);
+    auto const root = json::read_json(text, limits.document, reading.problems);
+    reading.may_repeat_keys = !reading.problems.empty();
+    if (root) read_root(*root, draft, reading);
     draft.problems = std::move(reading.problems).take();
     draft.warnings = std::move(reading.warnings).take();
     return draft;
@@ -148,6 +150,7 @@ Draft read(std::span<Layer const> layers, Limits const& limits) try {
     auto const root = draft.layers->merged();
     if (!root) return draft;
     Reading reading{limits};
+    reading.may_repeat_keys = !draft.problems.empty();
     read_root(*root, draft, reading);
     auto const add = [&](json::Problems& all, json::ProblemList&& found) {
         for (json::Problem& problem : std::move(found).take()) {

@@ -214,8 +214,8 @@ void parse_members(json::Object const& json, json::Where const& at, std::vector<
             reading.problems.add(program_at, "names that begin with " + json::quoted(reserved_prefix) +
                                                  " are reserved for the launcher");
         }
-        if (!names.insert(member.key).second) continue;  // the JSON reader has reported it
-        Program& program = programs.emplace_back();      // even if it is wrong, others may name it
+        if (reading.may_repeat_keys && !names.insert(member.key).second) continue;  // the JSON reader has reported it
+        Program& program = programs.emplace_back();  // even if it is wrong, others may name it
         read_object_into<check_program>(program, member.node, program_at, reading);
         program.name = member.key;
     }

@@ -153,6 +153,11 @@ private:
     std::vector<std::string_view> names_;
 };
 
+bool names_another(Program const& program) {
+    return !program.after.empty() || !program.requires_.empty() || !program.binds_to.empty() ||
+           !program.before.empty() || program.output.kind == OutputKind::program;
+}
+
 bool are_made_alike(ListenSocket const& a, ListenSocket const& b) {
     return a.mode == b.mode && a.user == b.user && a.group == b.group && a.backlog == b.backlog;
 }
@@ -241,7 +246,7 @@ void check_inputs(std::vector<Program> const& programs, json::Where const& at, R
 }
 
 void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
-    Relations(programs, at, reading).check();
+    if (std::ranges::any_of(programs, names_another)) Relations(programs, at, reading).check();
     check_addresses(programs, at, reading);
     check_files(programs, at, reading);
     check_inputs(programs, at, reading);

@@ -163,23 +163,43 @@ bool is_required(Row const& row, Context const& context) {
     return row.need == Need::required || (row.needed_when.holds && row.needed_when.holds(context));
 }
 
+/// The rows of a table that may be missed, one bit each.
+template <class Target, class Context>
+std::uint64_t rows_that_may_be_required() {
+    static std::uint64_t const found = [] {
+        auto const rows = table(TableOf<Target, Context>{});
+        std::uint64_t bits = 0;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+            if (rows[i].need == Need::required || rows[i].needed_when.holds) bits |= std::uint64_t{1} << i;
+        }
+        return bits;
+    }();
+    return found;
+}
+
 /// Reads an object by the table of its fields.
 template <class Target, class Context>
 Present<Target, Context> parse_fields(Object const& json, Where const& at, Target& object, Context& context) {
     Present<Target, Context> present;
     auto const rows = table(TableOf<Target, Context>{});
-    std::array<Node const*, Present<Target, Context>::most_rows> nodes{};  // of each row
+    std::array<Node const*, Present<Target, Context>::most_rows> nodes;  // of the rows that are found
+    std::uint64_t found = 0;
     bool is_all_known = true;
     for (Member const& member : json) {
         std::size_t const row = row_of(member.key, rows);
-        if (row == rows.size())
+        std::uint64_t const bit = std::uint64_t{1} << row % nodes.size();
+        if (row == rows.size()) {
             is_all_known = false;
-        else if (!nodes.at(row))  // the first of duplicates
+        } else if ((found & bit) == 0) {  // the first of duplicates
             nodes.at(row) = &member.node;
+            found |= bit;
+        }
     }
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    // Most of the rows are neither there nor missed.
+    for (std::uint64_t left = found | rows_that_may_be_required<Target, Context>(); left != 0; left &= left - 1) {
+        auto const i = static_cast<std::size_t>(std::countr_zero(left));
         Where const field_at{&at, rows[i].name};
-        if (!nodes.at(i)) {
+        if ((found >> i & 1) == 0) {
             if (is_required(rows[i], context)) context.problems.add(field_at, "required key is missing");
             continue;
         }
