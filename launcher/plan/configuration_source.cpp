@@ -204,6 +204,8 @@ public:
           rejected_(rejected) {
         for (config::Program const& program : configuration.programs)
             if (program.output.kind == config::OutputKind::program) readers_.insert(program.output.to);
+        for (std::string const& entry : inherited_.entries())
+            inherited_bytes_ += entry.size();
         if (kind_ == LoadKind::follow) memory_.prepared = std::move(findings_->filters);
         memory_.is_tried = kind_ == LoadKind::follow || kind_ == LoadKind::again;
     }
@@ -213,8 +215,7 @@ public:
 
     /// Both return null when something is wrong; `rejected` has the error then.
     std::shared_ptr<ProgramPlan const> unnamed();
-    /// Moves what the program says into its plan.
-    std::shared_ptr<ProgramPlan const> named(config::Program& program);
+    std::shared_ptr<ProgramPlan const> named(config::Program&& said);
     /// To be called after all programs.
     void check_patterns();
 
@@ -259,7 +260,7 @@ private:
     void settle_file(Stream& stream, json::Where const& at, std::uint32_t count);
     std::shared_ptr<process::StartPlan const> command(config::Program const& program, json::Where const& at,
                                                       Environment const& environment,
-                                                      process::Attributes const& attributes, std::uint32_t count);
+                                                      process::SharedAttributes const& attributes, std::uint32_t count);
     HelperPlan helper(std::vector<config::Argument> const& command, json::Where const& at, Duration timeout,
                       config::Program const& program, Environment environment, process::Attributes attributes,
                       std::uint32_t count);
@@ -268,8 +269,8 @@ private:
     HelperPlan network_helper(config::ProbeKind kind, Probe const& probe, json::Where const& at, std::uint32_t count);
     std::string find_command(std::string const& word, json::Where const& at, Environment const& environment,
                              process::Attributes const& attributes);
-    process::Attributes attributes(config::Program const& program, json::Where const& at,
-                                   std::optional<process::CommandTemplate> const& directory);
+    process::SharedAttributes attributes(config::Program const& program, json::Where const& at,
+                                         std::optional<process::CommandTemplate> const& directory);
     std::vector<SocketRequest> sockets(config::Program const& program, json::Where const& at);
     std::shared_ptr<config::TimeZone const> time_zone(std::string const& name, json::Where const& at);
     [[nodiscard]] ProgramPolicy policy(config::Program const& program) const;
@@ -278,17 +279,26 @@ private:
     config::ProcessConfiguration const& configuration_;
     config::Variables const& variables_;
     process::SharedEnvironment inherited_;
+    std::uint64_t inherited_bytes_ = 0;
     std::vector<process::SharedEnvironment> environments_;  // the one used last comes first
     std::vector<process::SharedAttributes> attributes_;     // likewise
+    /// What the latest program got that has nothing but settings: most programs have the same.
+    struct Resolved {
+        process::Settings settings;
+        process::SharedAttributes attributes;
+    };
+    std::optional<Resolved> latest_;
     BinaryCheck check_;
     config::Draft const& draft_;
     LoadKind kind_;
     LoadBounds const* bounds_;
     Findings* findings_;
-    std::vector<std::string> commands_;  // those that were found
+    std::vector<std::string> commands_;  // those that were found, where there are findings
     /// Each search is made once for a load: by word, PATH, root directory and working directory.
-    std::map<std::array<std::string, 4>, Result<std::string>> searches_;
-    std::set<std::string> readers_;  // of the output of others, by their names
+    using Searches = std::map<std::array<std::string, 4>, Result<std::string>>;
+    Searches searches_;
+    Searches::value_type const* latest_search_ = nullptr;  // most programs repeat it
+    std::set<std::string> readers_;                        // of the output of others, by their names
     std::size_t environment_room_ = most_environment_files;
     std::size_t environments_of_each_ = 0;
     std::size_t bytes_of_each_ = 0;
@@ -535,8 +545,7 @@ process::SharedAttributes Planner::shared(process::Attributes const& attributes)
 /// Whether a load with bounds has reached them, with one more program and its copy of the environment counted.
 bool Planner::is_too_much() {
     if (!bounds_) return false;
-    for (std::string const& entry : inherited_.entries())
-        copies_ += entry.size();
+    copies_ += inherited_bytes_;
     if (copies_ > bounds_->copies || memory_.filters.size() + memory_.trials.size() > bounds_->preparations)
         rejected_.is_too_much = true;
     return rejected_.is_too_much;
@@ -558,20 +567,25 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
-    std::string path;  // the PATH that counts
+    std::string_view path;  // the PATH that counts
     if (word.find('/') == std::string::npos) {
         auto const entry =
             std::ranges::find_if(environment, [](std::string const& text) { return text.starts_with("PATH="); });
         if (entry != environment.end()) path = *entry;
     }
-    auto const [search, is_new] =
-        searches_.try_emplace({word, path, attributes.root_directory, attributes.working_directory});
-    if (is_new) {
-        if (is_search_too_long(path)) return word;
-        search->second = process::find_program(word, environment, attributes);
+    std::array<std::string_view, 4> const key{word, path, attributes.root_directory, attributes.working_directory};
+    if (!latest_search_ || !std::ranges::equal(latest_search_->first, key)) {
+        auto const [search, is_new] =
+            searches_.try_emplace({word, std::string(path), attributes.root_directory, attributes.working_directory});
+        if (is_new) {
+            if (is_search_too_long(path)) return word;
+            search->second = process::find_program(word, environment, attributes);
+        }
+        latest_search_ = &*search;
     }
-    if (search->second) commands_.push_back(*search->second);
-    return search->second;
+    Result<std::string> const& found = latest_search_->second;
+    if (findings_ && found) commands_.push_back(*found);
+    return found;
 }
 
 /// What is wrong with a probe. A check that another process has made for all processes is not repeated.
@@ -615,7 +629,8 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
 
 std::shared_ptr<process::StartPlan const> Planner::command(config::Program const& program, json::Where const& at,
                                                            Environment const& environment,
-                                                           process::Attributes const& attributes, std::uint32_t count) {
+                                                           process::SharedAttributes const& attributes,
+                                                           std::uint32_t count) {
     json::Where const command_at{&at, "command"};
     json::Where const arguments_at{&at, "arguments"};
     config::ArgumentList const lists[] = {{program.command, command_at}, {program.arguments, arguments_at}};
@@ -626,7 +641,7 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         std::string const& version = program.version.value_or(configuration_.version);
         std::string const binary = find_binary(options_, version, check_, rejected_, at.text() + ": ");
         return std::make_shared<process::StartPlan const>(binary, shared(environment.fixed), std::move(*arguments),
-                                                          numbered_parts(environment), shared(attributes));
+                                                          numbered_parts(environment), attributes);
     }
     json::Where const word_at{&command_at, std::size_t{0}};
     if (depends_on_number(program.command.front())) {
@@ -634,10 +649,10 @@ std::shared_ptr<process::StartPlan const> Planner::command(config::Program const
         return nullptr;
     }
     std::string const word = arguments->take_first();
-    std::string binary = find_command(word, word_at, environment, attributes);
+    std::string binary = find_command(word, word_at, environment, attributes.all());
     return std::make_shared<process::StartPlan const>(std::move(binary), shared(environment.fixed),
-                                                      std::move(*arguments), numbered_parts(environment),
-                                                      shared(attributes), word);
+                                                      std::move(*arguments), numbered_parts(environment), attributes,
+                                                      word);
 }
 
 /// A helper has its program's identity and sandbox, and gets the program's name.
@@ -660,7 +675,7 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
         environment.numbered.push_back(std::move(*made));
     config::Program hook;
     hook.command = command;
-    return {.start = this->command(hook, at, environment, attributes, count),
+    return {.start = this->command(hook, at, environment, shared(attributes), count),
             .network = {},
             .timeout = std::chrono::duration_cast<milliseconds>(timeout)};
 }
@@ -893,22 +908,30 @@ std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& na
     return zones_.emplace(name, std::make_shared<config::TimeZone const>(std::move(*parsed))).first->second;
 }
 
-process::Attributes Planner::attributes(config::Program const& program, json::Where const& at,
-                                        std::optional<process::CommandTemplate> const& directory) {
+/// Whether a program's attributes follow from its settings.
+bool has_only_settings(config::Program const& program) {
+    return !program.working_directory_argument && !program.readiness && !program.watchdog && program.sockets.empty() &&
+           program.stdin_.kind != config::StdinKind::inherit;
+}
+
+process::SharedAttributes Planner::attributes(config::Program const& program, json::Where const& at,
+                                              std::optional<process::CommandTemplate> const& directory) {
     // The document is refused already, with as many errors as anybody reads: a thousand programs might add as many
     // again.
     if (rejected_.errors.size() >= json::Limits{}.problems) return {};
+    bool const is_simple = has_only_settings(program);
+    if (is_simple && latest_ && latest_->settings == program) return latest_->attributes;
     config::Program const* settings = &program;
-    config::Program with_directory;
+    std::optional<config::Program> with_directory;
     if (program.working_directory_argument) {
         with_directory = program;
         json::Where const directory_at{&at, "workingDirectory"};
         if (directory) {
-            with_directory.working_directory = directory->arguments(ProcessNumber{1}).front();
+            with_directory->working_directory = directory->arguments(ProcessNumber{1}).front();
         } else if (!depends_on_number(*program.working_directory_argument)) {
-            with_directory.working_directory = path_of(*program.working_directory_argument, directory_at);
+            with_directory->working_directory = path_of(*program.working_directory_argument, directory_at);
         }
-        settings = &with_directory;
+        settings = &*with_directory;
     }
     auto resolved = resolve_attributes(
         *settings, at,
@@ -916,40 +939,43 @@ process::Attributes Planner::attributes(config::Program const& program, json::Wh
     if (!resolved) {
         add(resolved.error());
         // The command is searched for there all the same.
-        return {.root_directory = program.root_directory.value_or(""),
-                .working_directory = settings->working_directory.value_or("")};
+        return process::Attributes{.root_directory = program.root_directory.value_or(""),
+                                   .working_directory = settings->working_directory.value_or("")};
     }
     resolved->has_default_signals = true;
     resolved->is_foreground = program.stdin_.kind == config::StdinKind::inherit;
     bool const has_own_limit =
         std::ranges::find(resolved->limits, RLIMIT_NOFILE, &process::ResourceLimit::resource) != resolved->limits.end();
     if (options_.descriptor_limit && !has_own_limit) resolved->limits.push_back(*options_.descriptor_limit);
-    return std::move(*resolved);
+    process::SharedAttributes made = shared(*resolved);
+    if (is_simple) latest_ = Resolved{.settings = static_cast<process::Settings const&>(program), .attributes = made};
+    return made;
 }
 
-std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
+std::shared_ptr<ProgramPlan const> Planner::named(config::Program&& said) {
+    if (is_too_much()) return nullptr;
+    ProgramPolicy wanted = policy(said);
+    auto const plan = std::make_shared<ProgramPlan>(std::move(said), std::move(wanted));
+    config::Program& program = plan->settings;
     json::Where const document;
     json::Where const programs_at{&document, "programs"};
     json::Where const at{&programs_at, program.name};
     std::uint32_t const count = program.count.value_or(1);
     std::size_t const errors_before = rejected_.errors.size();
-    if (is_too_much()) return nullptr;
-    auto plan = std::make_shared<ProgramPlan>();
     settle_files(program, at, count);
-    plan->policy = policy(program);
     plan->is_reader = readers_.contains(program.name);
     // When all its writers have ended, a reader reads the rest and then ends by itself. It is given this long for that.
     if (plan->is_reader && plan->policy.drain == Duration{}) plan->policy.drain = time_to_read;
     Environment variables = environment(program, at, count);
     variables.directory = directory(program, at, count);
-    process::Attributes const resolved = attributes(program, at, variables.directory);
+    process::SharedAttributes const resolved = attributes(program, at, variables.directory);
     plan->start = command(program, at, variables, resolved, count);
     plan->sockets = sockets(program, at);
     if (!plan->start || rejected_.errors.size() > errors_before) return nullptr;
 
     auto const add_helper_at = [&](Helper which, std::vector<config::Argument> const& words,
                                    json::Where const& helper_at, Duration timeout) {
-        plan->helpers.add(which, helper(words, helper_at, timeout, program, variables, resolved, count));
+        plan->helpers.add(which, helper(words, helper_at, timeout, program, variables, resolved.all(), count));
     };
     auto const add_helper = [&](Helper which, std::vector<config::Argument> const& words, std::string_view key,
                                 Duration timeout) { add_helper_at(which, words, json::Where{&at, key}, timeout); };
@@ -985,7 +1011,6 @@ std::shared_ptr<ProgramPlan const> Planner::named(config::Program& program) {
         add_probe(helper_of_check(check), program.health[check], is_only ? health_at : check_at);
     }
     if (rejected_.errors.size() > errors_before) return nullptr;
-    plan->settings = std::move(program);
     decide_needs(*plan);
     return plan;
 }
@@ -1226,7 +1251,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
         accepted.programs.push_back(planner.unnamed());
     } else {
         for (config::Program& program : configuration.programs)
-            accepted.programs.push_back(planner.named(program));
+            accepted.programs.push_back(planner.named(std::move(program)));
         planner.check_patterns();
     }
     if (rejected.is_too_much) return std::unexpected(std::move(rejected));
