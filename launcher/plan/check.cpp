@@ -51,8 +51,8 @@ Entries entries_of(char const* const* environment) {
 /// The environment entries of a process that the launcher, which has `ours`, does not have itself.
 std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     std::vector<std::string> added;
-    for (std::string const& entry : program.start->environment(ProcessNumber{number}).entries())
-        if (!std::ranges::binary_search(ours, entry)) added.push_back(entry);
+    for (std::string_view const entry : program.start->environment(ProcessNumber{number}).entries())
+        if (!std::ranges::binary_search(ours, entry)) added.emplace_back(entry);
     for (process::CommandTemplate const& entries : program.start->numbered().environment) {
         for (std::string& entry : entries.arguments(ProcessNumber{number}))
             added.push_back(std::move(entry));

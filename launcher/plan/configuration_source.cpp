@@ -204,7 +204,7 @@ public:
           rejected_(rejected) {
         for (config::Program const& program : configuration.programs)
             if (program.output.kind == config::OutputKind::program) readers_.insert(program.output.to);
-        for (std::string const& entry : inherited_.entries())
+        for (std::string_view const entry : inherited_.entries())
             inherited_bytes_ += entry.size();
         if (kind_ == LoadKind::follow) memory_.prepared = std::move(findings_->filters);
         memory_.is_tried = kind_ == LoadKind::follow || kind_ == LoadKind::again;
@@ -230,10 +230,9 @@ private:
 
     void add(json::Problems const& problems);
     void add(json::Where const& at, std::string reason);
-    [[nodiscard]] Entries base_environment(config::Program const& program) const;
     Environment environment(config::Program const& program, json::Where const& at, std::uint32_t count);
-    Entries entries_of(config::Program const& program, json::Where const& at, Entries const& configured,
-                       ProcessNumber number, std::uint32_t count);
+    process::SharedEnvironment environment_of(config::Program const& program, json::Where const& at,
+                                              Entries const& configured, ProcessNumber number, std::uint32_t count);
     void add_entries_of_each(config::Program const& program, json::Where const& at, Entries const& configured,
                              std::uint32_t count, Environment& all);
     std::optional<process::CommandTemplate> directory(config::Program const& program, json::Where const& at,
@@ -250,7 +249,7 @@ private:
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much();
     [[nodiscard]] bool is_search_too_long(std::string_view path);
-    Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
+    Result<std::string> find_program(std::string const& word, Environment const& environment,
                                      process::Attributes const& attributes);
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
     void add_headers(config::Headers const& headers, json::Where const& at, std::uint32_t count, NetworkProbe& probe);
@@ -353,17 +352,26 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     return plan;
 }
 
-Planner::Entries Planner::base_environment(config::Program const& program) const {
+/// Whether a program has a variable of ours, if it does not replace it.
+bool inherits(config::Program const& program, std::string_view name) {
     switch (program.environment_from) {
-        case config::EnvironmentFrom::clean: return {};
-        case config::EnvironmentFrom::inherit: return inherited_.entries();
+        case config::EnvironmentFrom::clean: return false;
+        case config::EnvironmentFrom::inherit: return true;
         case config::EnvironmentFrom::listed: break;
     }
-    Entries entries;
-    std::ranges::copy_if(inherited_.entries(), std::back_inserter(entries), [&](std::string const& entry) {
-        return std::ranges::find(program.environment_names, file_name_of(entry)) != program.environment_names.end();
-    });
-    return entries;
+    return std::ranges::find(program.environment_names, name) != program.environment_names.end();
+}
+
+/// Whether a program's `environment` has a variable.
+bool defines(config::Program const& program, std::string_view name) {
+    return std::ranges::find(program.environment, name, [](auto const& variable) -> std::string_view {
+               return variable.first;
+           }) != program.environment.end();
+}
+
+bool has_variable(auto const& entries, std::string_view name) {
+    return std::ranges::find(entries, name, [](std::string_view entry) { return file_name_of(entry); }) !=
+           entries.end();
 }
 
 bool depends_on_number(config::Argument const& argument) {
@@ -440,26 +448,29 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
 
 /// Sets TERM: a program that draws needs the name of its terminal, and this one is understood wherever somebody
 /// attaches from.
-void add_terminal_type(config::Program const& program, std::vector<std::string>& entries) {
-    auto const is_term = [](std::string_view name) { return name == "TERM"; };
-    bool const is_set =
-        std::ranges::any_of(entries, [&](std::string const& entry) { return is_term(file_name_of(entry)); }) ||
-        std::ranges::any_of(program.environment, [&](auto const& variable) { return is_term(variable.first); });
+void add_terminal_type(config::Program const& program, std::vector<char*> const& kept,
+                       std::vector<std::string>& entries) {
+    constexpr std::string_view name = "TERM";
+    bool const is_set = has_variable(kept, name) || has_variable(entries, name) || defines(program, name);
     if (!is_set) entries.emplace_back("TERM=xterm");
 }
 
 /// The environment of one process, without the variables that are made anew for each start.
-Planner::Entries Planner::entries_of(config::Program const& program, json::Where const& at, Entries const& configured,
-                                     ProcessNumber number, std::uint32_t count) {
-    Entries entries = base_environment(program);
-    add_files(program, at, number, count, entries);
-    std::erase_if(entries, [&](std::string const& entry) {
-        return std::ranges::any_of(program.environment,
-                                   [&](auto const& variable) { return variable.first == file_name_of(entry); });
+process::SharedEnvironment Planner::environment_of(config::Program const& program, json::Where const& at,
+                                                   Entries const& configured, ProcessNumber number,
+                                                   std::uint32_t count) {
+    Entries own;
+    add_files(program, at, number, count, own);
+    std::erase_if(own, [&](std::string const& entry) { return defines(program, file_name_of(entry)); });
+    std::vector<char*> kept;
+    kept.reserve(inherited_.entries().size() + own.size() + configured.size() + 2);
+    std::ranges::copy_if(inherited_.entries(), std::back_inserter(kept), [&](std::string_view entry) {
+        std::string_view const name = file_name_of(entry);
+        return inherits(program, name) && !has_variable(own, name) && !defines(program, name);
     });
-    if (program.tty) add_terminal_type(program, entries);
-    entries.insert(entries.end(), configured.begin(), configured.end());
-    return entries;
+    if (program.tty) add_terminal_type(program, kept, own);
+    own.insert(own.end(), configured.begin(), configured.end());
+    return {inherited_, std::move(kept), std::move(own)};
 }
 
 /// Numbered files make one whole environment for each number. Only the first error is told; the others would repeat it.
@@ -473,8 +484,8 @@ void Planner::add_entries_of_each(config::Program const& program, json::Where co
     std::size_t const errors_before = rejected_.errors.size();
     for (std::uint32_t number = 1; number <= count && rejected_.errors.size() == errors_before; ++number) {
         all.of_each.push_back(number == 1 ? all.fixed
-                                          : entries_of(program, at, configured, ProcessNumber{number}, count));
-        for (std::string const& entry : all.of_each.back().entries())
+                                          : environment_of(program, at, configured, ProcessNumber{number}, count));
+        for (std::string_view const entry : all.of_each.back().entries())
             bytes_of_each_ += entry.size();
         if (bytes_of_each_ > most_environments_of_each)
             return add(file_at, "the environments of processes with files by number are larger than " +
@@ -512,7 +523,7 @@ Planner::Environment Planner::environment(config::Program const& program, json::
     Entries configured;
     if (auto const made = checked(config::substitute(fixed, environment_at, variables_, count)))
         configured = made->arguments(ProcessNumber{1});
-    all.fixed = entries_of(program, at, configured, ProcessNumber{1}, count);
+    all.fixed = environment_of(program, at, configured, ProcessNumber{1}, count);
     if (is_environment_of_each(program)) add_entries_of_each(program, at, configured, count, all);
     if (numbered.empty()) return all;
     if (auto made = checked(config::substitute(numbered, environment_at, variables_, count)))
@@ -559,7 +570,20 @@ bool Planner::is_search_too_long(std::string_view path) {
     return rejected_.is_too_much;
 }
 
-Result<std::string> Planner::find_program(std::string const& word, std::vector<std::string> const& environment,
+/// The entry of PATH; empty without one.
+std::string search_path_of(process::SharedEnvironment const& fixed,
+                           std::vector<process::CommandTemplate> const& numbered) {
+    auto const is_path = [](std::string_view entry) { return entry.starts_with("PATH="); };
+    auto const found = std::ranges::find_if(fixed.entries(), is_path);
+    if (found != fixed.entries().end()) return *found;
+    for (process::CommandTemplate const& entries : numbered) {
+        for (std::string& entry : entries.arguments(ProcessNumber{1}))
+            if (is_path(entry)) return std::move(entry);
+    }
+    return {};
+}
+
+Result<std::string> Planner::find_program(std::string const& word, Environment const& environment,
                                           process::Attributes const& attributes) {
     if (kind_ == LoadKind::follow) {
         if (commands_.size() == findings_->commands.size())
@@ -567,19 +591,15 @@ Result<std::string> Planner::find_program(std::string const& word, std::vector<s
         commands_.push_back(findings_->commands[commands_.size()]);
         return commands_.back();
     }
-    std::string_view path;  // the PATH that counts
-    if (word.find('/') == std::string::npos) {
-        auto const entry =
-            std::ranges::find_if(environment, [](std::string const& text) { return text.starts_with("PATH="); });
-        if (entry != environment.end()) path = *entry;
-    }
+    std::string path;  // the PATH that counts
+    if (word.find('/') == std::string::npos) path = search_path_of(environment.fixed, environment.numbered);
     std::array<std::string_view, 4> const key{word, path, attributes.root_directory, attributes.working_directory};
     if (!latest_search_ || !std::ranges::equal(latest_search_->first, key)) {
         auto const [search, is_new] =
-            searches_.try_emplace({word, std::string(path), attributes.root_directory, attributes.working_directory});
+            searches_.try_emplace({word, path, attributes.root_directory, attributes.working_directory});
         if (is_new) {
             if (is_search_too_long(path)) return word;
-            search->second = process::find_program(word, environment, attributes);
+            search->second = process::find_program(word, {path}, attributes);
         }
         latest_search_ = &*search;
     }
@@ -610,14 +630,7 @@ void Planner::record(Findings& findings) {
 /// Finds a command's program. Problems go to `rejected`; one that is missing is watched for.
 std::string Planner::find_command(std::string const& word, json::Where const& at, Environment const& environment,
                                   process::Attributes const& attributes) {
-    Entries with_numbered;
-    if (!environment.numbered.empty()) with_numbered = environment.fixed.entries();
-    for (process::CommandTemplate const& entries : environment.numbered) {
-        for (std::string& entry : entries.arguments(ProcessNumber{1}))
-            with_numbered.push_back(std::move(entry));
-    }
-    auto found =
-        find_program(word, environment.numbered.empty() ? environment.fixed.entries() : with_numbered, attributes);
+    auto found = find_program(word, environment, attributes);
     if (found) return std::move(*found);
     if (check_ == BinaryCheck::skipped) return word;
     // A missing root directory is told where it is named; nothing can be found in it.
@@ -663,9 +676,7 @@ HelperPlan Planner::helper(std::vector<config::Argument> const& command, json::W
     attributes.watchdog_microseconds = 0;
     attributes.ready_target.reset();
     auto const name_program = [&](process::SharedEnvironment& own) {
-        Entries entries = own.entries();
-        entries.push_back("TRITON_PROGRAM=" + program.name);
-        own = std::move(entries);
+        own = process::SharedEnvironment(own, "TRITON_PROGRAM=" + program.name);
     };
     name_program(environment.fixed);
     std::ranges::for_each(environment.of_each, name_program);

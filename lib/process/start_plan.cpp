@@ -4,6 +4,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <ranges>
 #include <utility>
 
 #include <fcntl.h>
@@ -81,13 +82,30 @@ Result<std::string> find_program(std::string const& word, std::vector<std::strin
     return fail(ErrorKind::not_found, "cannot find \"" + word + "\" in PATH (" + searched + ")" + inside(with));
 }
 
-SharedEnvironment::SharedEnvironment(std::vector<std::string> entries) {
-    auto const block = std::make_shared<Block>(Block{std::move(entries), {}});
-    block->pointers.reserve(block->entries.size() + 1);
-    for (std::string& entry : block->entries)
+SharedEnvironment::SharedEnvironment(std::vector<std::string> entries)
+    : SharedEnvironment(std::shared_ptr<Block const>(), {}, std::move(entries)) {}
+
+SharedEnvironment::SharedEnvironment(std::shared_ptr<Block const> base, std::vector<char*> kept,
+                                     std::vector<std::string> own) {
+    if (kept.empty()) base.reset();
+    auto const block = std::make_shared<Block>(Block{std::move(base), std::move(own), std::move(kept)});
+    block->pointers.reserve(block->pointers.size() + block->own.size() + 1);
+    for (std::string& entry : block->own)
         block->pointers.push_back(entry.data());
     block->pointers.push_back(nullptr);
     block_ = block;
+}
+
+SharedEnvironment::SharedEnvironment(SharedEnvironment const& base, std::string own)
+    : SharedEnvironment(base, {base.entries().begin(), base.entries().end()}, {std::move(own)}) {}
+
+bool SharedEnvironment::operator==(SharedEnvironment const& other) const {
+    auto const is_same = [](char const* one, char const* another) {
+        return one == another || std::strcmp(one, another) == 0;
+    };
+    // What differs is mostly what a program has added, at the end.
+    return block_ == other.block_ ||
+           std::ranges::equal(std::views::reverse(entries()), std::views::reverse(other.entries()), is_same);
 }
 
 /// Prepares pointers and numbers, so that the child has nothing to work out.
@@ -149,10 +167,11 @@ namespace {
 /// Returns the environment with the variables that the attributes define.
 SharedEnvironment completed(SharedEnvironment environment, Attributes const& attributes) {
     if (attributes.listen_names.empty() && attributes.watchdog_microseconds == 0) return environment;
-    std::vector<std::string> entries = environment.entries();
-    auto const replace = [&entries](std::string_view variable, std::string const& value) {
-        std::erase_if(entries, [variable](std::string const& entry) { return is_named(entry, variable); });
-        if (!value.empty()) entries.push_back(std::string(variable) + "=" + value);
+    std::vector<char*> kept(environment.entries().begin(), environment.entries().end());
+    std::vector<std::string> own;
+    auto const replace = [&](std::string_view variable, std::string const& value) {
+        std::erase_if(kept, [variable](char const* entry) { return is_named(entry, variable); });
+        if (!value.empty()) own.push_back(std::string(variable) + "=" + value);
     };
     if (!attributes.listen_names.empty()) {
         replace("LISTEN_PID", "");  // set for each child
@@ -163,7 +182,7 @@ SharedEnvironment completed(SharedEnvironment environment, Attributes const& att
         replace("WATCHDOG_PID", "");  // set for each child
         replace("WATCHDOG_USEC", std::to_string(attributes.watchdog_microseconds));
     }
-    return entries;
+    return {environment, std::move(kept), std::move(own)};
 }
 
 }  // namespace

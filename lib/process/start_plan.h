@@ -6,8 +6,10 @@
 #include <expected>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/process/attributes.h"
@@ -24,22 +26,30 @@ namespace triton::process {
 Result<std::string> find_program(std::string const& word, std::vector<std::string> const& environment,
                                  Attributes const& attributes);
 
-/// NAME=value entries, which plans share: most programs of a configuration have the same.
+/// NAME=value entries, which plans share: most programs of a configuration have the same, or add to the same.
 class SharedEnvironment {
 public:
     SharedEnvironment(std::vector<std::string> entries);  // NOLINT(google-explicit-constructor): nobody has to share
+    /// Those of `base` that are kept, which both share, and then its own.
+    SharedEnvironment(SharedEnvironment const& base, std::vector<char*> kept, std::vector<std::string> own)
+        : SharedEnvironment(base.block_, std::move(kept), std::move(own)) {}
+    /// All of `base`, and one more.
+    SharedEnvironment(SharedEnvironment const& base, std::string own);
 
-    [[nodiscard]] std::vector<std::string> const& entries() const { return block_->entries; }
-    [[nodiscard]] char* const* envp() const { return block_->pointers.data(); }
-    bool operator==(SharedEnvironment const& other) const {
-        return block_ == other.block_ || entries() == other.entries();
+    [[nodiscard]] std::span<char* const> entries() const {
+        return std::span<char* const>(block_->pointers).first(block_->pointers.size() - 1);
     }
+    [[nodiscard]] char* const* envp() const { return block_->pointers.data(); }
+    bool operator==(SharedEnvironment const& other) const;
 
 private:
     struct Block {
-        std::vector<std::string> entries;
+        std::shared_ptr<Block const> base;  // has what is not its own
+        std::vector<std::string> own;
         std::vector<char*> pointers;  // as execve(2) wants them
     };
+    SharedEnvironment(std::shared_ptr<Block const> base, std::vector<char*> kept, std::vector<std::string> own);
+
     std::shared_ptr<Block const> block_;
 };
 
