@@ -232,7 +232,6 @@ private:
     WrapOutcome prepare();
     WrapOutcome start(char** argv, char** envp);
     bool reap();
-    bool reap(int wanted, int& orphans);
     void let_die(int orphans);
     void forward(int received);
     void send(int signo) const;
@@ -383,25 +382,19 @@ void Init::follow_stop(int signo) {
     (void)process::raw::call(SYS_kill, -child_, SIGCONT);
 }
 
-/// Reaps all children that have ended, the command first, since SIGCHLD coalesces. Returns whether the command was
-/// among them.
+/// Reaps all children that have ended, since SIGCHLD coalesces. Returns whether the command was among them: what has
+/// ended after it may be left, since we end as well. The kernel looks at the eldest child first, which is the command.
 bool Init::reap() {
-    int orphans = 0;
-    bool const has_waited = reap_at_ != 0;
     reap_at_ = 0;
-    if (has_waited && child_ && reap(child_, orphans)) return true;
-    if (reap(-1, orphans)) return true;
-    let_die(orphans);
-    return false;
-}
-
-bool Init::reap(int wanted, int& orphans) {
-    for (;;) {
+    for (int orphans = 0;;) {
         int status = 0;
-        auto const pid = static_cast<int>(process::raw::call(SYS_wait4, wanted, process::raw::address(&status),
-                                                             1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
+        auto const pid = static_cast<int>(
+            process::raw::call(SYS_wait4, -1, process::raw::address(&status), 1 /* WNOHANG */ | 2 /* WUNTRACED */, 0));
         if (pid == -EINTR) continue;
-        if (pid <= 0) return false;
+        if (pid <= 0) {
+            let_die(orphans);
+            return false;
+        }
         if (has_stopped(status)) {
             if (pid == child_) follow_stop(exit_code(status));
             continue;
