@@ -204,7 +204,6 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
     plan->start = completed(*plan->start, std::move(path), !agent.output_directory.empty());
     for (std::size_t i = 0; i < plan->sockets.size(); ++i)
         plan->sockets[i].place = i < agent.listen.size() ? "--listen" : "--probe-listen";
-    decide_needs(*plan);
     plan->needs.output = StreamTarget::console;  // it writes a log, too
     result.plan = std::move(plan);
     return result;
