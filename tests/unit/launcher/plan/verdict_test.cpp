@@ -146,6 +146,40 @@ TEST(SmallLoad, HasLimits) {
     EXPECT_FALSE(may_be_loaded(LoadKind::small, texts(sandboxed), entries));
 }
 
+/// A program whose processes have a file of their own, which does not exist, and an entry of so many bytes.
+std::string with_environments_of_each(std::size_t count, std::size_t bytes) {
+    return R"({"programs":{"p":{"command":["/bin/true"],"environmentFrom":"clean","count":)" + std::to_string(count) +
+           R"(,"environment":{"A":")" + std::string(bytes - 2, 'x') + R"("},"environmentFile":{"optional":true,)" +
+           R"("path":{"type":"Concatenate","values":["/nonexistent/",{"type":"ProcessNumber"}]}}}}})";
+}
+
+/// Each process may have an environment of its own: 103 of 2,545 bytes and our own nine are the 256 KiB.
+TEST(SmallLoad, CountsTheEnvironmentsOfEachProcess) {
+    auto const is_too_much = [](std::size_t count, std::size_t bytes, char const* own) {
+        char const* const entries[] = {own, nullptr};
+        auto const loaded = load_configuration(texts(with_environments_of_each(count, bytes)), {}, entries,
+                                               BinaryCheck::required, LoadKind::small, nullptr);
+        return !loaded && loaded.error().is_too_much;
+    };
+    EXPECT_FALSE(is_too_much(103, 2545, "PATH=/bin"));
+    EXPECT_TRUE(is_too_much(103, 2546, "PATH=/bin"));
+    EXPECT_TRUE(is_too_much(104, 2545, "PATH=/bin"));
+    EXPECT_TRUE(is_too_much(103, 2545, "PATH=/sbin")) << "so is ours";
+}
+
+TEST(WholeLoad, LimitsTheEnvironmentsOfEachProcess) {
+    auto const errors = [](std::size_t count, std::size_t bytes) {
+        auto const loaded = load_configuration(with_environments_of_each(count, bytes), {}, only_a_path);
+        return loaded ? std::vector<std::string>() : loaded.error().errors;
+    };
+    EXPECT_THAT(errors(2048, 8192), IsEmpty());
+    EXPECT_THAT(errors(2048, 8193),
+                ElementsAre("programs.p.environmentFile: the environments of processes with files by number are larger "
+                            "than 16 MiB in all"));
+    EXPECT_THAT(errors(2049, 100),
+                ElementsAre("programs.p.environmentFile: more than 2048 processes with files by number in all"));
+}
+
 TEST(FirstLoad, HasMoreRoomAndLimitsAllTheSame) {
     auto const load = [](std::size_t count, std::string const& keys) {
         std::string document = R"({"programs":{)";
