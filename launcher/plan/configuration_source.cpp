@@ -29,9 +29,16 @@ namespace {
 
 // These variables are about the launcher's own start, by systemd or a socket activator. A child that believed them
 // would answer for us, or take descriptors that it does not have.
-constexpr std::array<std::string_view, 9> own_variables{"NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",
-                                                        "LISTEN_PID",     "LISTEN_FDS",    "LISTEN_FDNAMES",
-                                                        "LISTEN_PIDFDID", "FDSTORE",       "TRITON_LAUNCH_STATE_FD"};
+constexpr std::array<std::string_view, 10> own_variables{"NOTIFY_SOCKET",
+                                                         "WATCHDOG_USEC",
+                                                         "WATCHDOG_PID",
+                                                         "LISTEN_PID",
+                                                         "LISTEN_FDS",
+                                                         "LISTEN_FDNAMES",
+                                                         "LISTEN_PIDFDID",
+                                                         "FDSTORE",
+                                                         "TRITON_LAUNCH_STATE_FD",
+                                                         "TRITON_LAUNCH_FILTERS_FD"};
 
 void add_texts(std::vector<std::string>& texts, json::Problems const& problems, std::string_view prefix = {}) {
     for (json::Problem const& problem : problems)

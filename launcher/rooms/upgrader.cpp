@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "launcher/plan/configuration_source.h"
 #include "launcher/plan/version.h"
 #include "launcher/rooms/agent_host.h"
+#include "launcher/upgrade/compiled_filters.h"
 
 namespace triton::launcher {
 
@@ -45,6 +47,19 @@ std::string take_all(int fd) {
     ssize_t const size = ::read(fd, text.data(), text.size());
     text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
     return text;
+}
+
+/// The environment with one more entry, NAME=value, in place of others of that name: our environment may still have
+/// the entry of the upgrade that this version began with.
+std::vector<char const*> with_entry(char const* const* environment, std::string const& entry) {
+    std::string_view const name = std::string_view(entry).substr(0, entry.find('=') + 1);
+    std::vector<char const*> entries;
+    for (; *environment; ++environment) {
+        if (!std::string_view(*environment).starts_with(name)) entries.push_back(*environment);
+    }
+    entries.push_back(entry.c_str());
+    entries.push_back(nullptr);
+    return entries;
 }
 
 /// Want of memory is a reason like another.
@@ -130,9 +145,12 @@ Result<> Upgrader::check_successor() {
     std::vector<std::string> words{"upgrade-check"};
     for (char const* const* word = options_.arguments + 1; *word; ++word)
         words.emplace_back(*word);
-    auto const plan = TRY(own_program(environment_, words, attempt_->program.path()));
     std::vector<int> inherited;
     if (attempt_->program.is_script) inherited.push_back(attempt_->program.file.get());
+    attempt_->filters = UniqueFd{::memfd_create("triton-launch-filters", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+    if (attempt_->filters) inherited.push_back(attempt_->filters.get());
+    std::string const variable = std::string(filters_variable) + "=" + std::to_string(attempt_->filters.get());
+    auto const plan = TRY(own_program(with_entry(environment_, variable).data(), words, attempt_->program.path()));
     set_close_on_exec(inherited, false);
     children_.run_command(upgrade_key, time_to_check, [&]() -> Result<pid_t> {
         return children_.spawn_command(plan, ProcessNumber{1},
@@ -140,6 +158,13 @@ Result<> Upgrader::check_successor() {
     });
     set_close_on_exec(inherited, true);
     return {};
+}
+
+/// Whether the check has left something that the new version can read. Nobody can change it from now on.
+bool Upgrader::has_left_filters() const {
+    struct stat status;
+    int const fd = attempt_->filters.get();
+    return ::fstat(fd, &status) == 0 && status.st_size > 0 && seal(fd).has_value();
 }
 
 void Upgrader::answered(Children::Outcome const& outcome) {
@@ -218,6 +243,7 @@ bool Upgrader::is_start_under_way() const {
 Result<> Upgrader::become_successor() {
     UpgradeState state = owner_.state();
     if (attempt_->program.is_script) state.script = attempt_->program.file.get();
+    if (has_left_filters()) state.filters = attempt_->filters.get();
     log_.flush();
     console_.drain(time_to_drain);
     if (console_.has_pending() || log_.has_pending()) return fail("lines would be lost: the log is blocked");
@@ -240,13 +266,7 @@ Result<> Upgrader::become_successor() {
 int Upgrader::execute(std::vector<int> descriptors, int sealed) {
     descriptors.push_back(sealed);
     std::string const variable = std::string(upgrade_variable) + "=" + std::to_string(sealed);
-    std::vector<char const*> environment;
-    for (char const* const* entry = environment_; *entry; ++entry) {
-        // Our environment may still have the entry of the upgrade that this version began with.
-        if (!std::string_view(*entry).starts_with(upgrade_variable + std::string("="))) environment.push_back(*entry);
-    }
-    environment.push_back(variable.c_str());
-    environment.push_back(nullptr);
+    std::vector<char const*> const environment = with_entry(environment_, variable);
     set_close_on_exec(descriptors, false);
     int const err = sys_.execute(attempt_->program.path().c_str(), options_.arguments, environment.data());
     set_close_on_exec(descriptors, true);
@@ -285,6 +305,7 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
             result.exit_code = 1;
             return result;
         }
+        if (auto const compiler = own_compiler()) result.filters = write_compiled_filters(loaded->programs, *compiler);
     }
     result.output = std::string(fit) + std::string(version()) + "\n";
     return result;

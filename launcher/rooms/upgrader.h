@@ -58,12 +58,14 @@ private:
         Successor program;
         std::string version;  // of the new one, once it has answered
         UniqueFd answer;      // of the check
+        UniqueFd filters;     // a memory file for those that it compiles; empty: there was no memory for one
         bool is_checked = false;
         TimePoint give_up_at{};
     };
     static Result<Successor> open_successor(std::string const& path);
     Result<> check_successor();
     [[nodiscard]] bool has_changed() const;
+    [[nodiscard]] bool has_left_filters() const;
     void try_now();
     [[nodiscard]] bool is_start_under_way() const;
     Result<> become_successor();
@@ -91,6 +93,7 @@ void set_close_on_exec(std::vector<int> const& descriptors, bool is_set);
 struct UpgradeCheck {
     std::string output;
     int exit_code = 0;
+    std::string filters{};  ///< what is to be left for this version: see compiled_filters.h; empty: nothing
 };
 /// Whether this version can continue from that state, with these options. `text`: see write_upgrade_state().
 UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, char const* const* environment);

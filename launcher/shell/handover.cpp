@@ -1,8 +1,10 @@
 #include "launcher/shell/handover.h"
 
 #include <utility>
+#include <vector>
 
 #include "launcher/plan/version.h"
+#include "launcher/upgrade/compiled_filters.h"
 
 namespace triton::launcher {
 
@@ -37,6 +39,8 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     rooms_.supervisor = Supervisor(policy, state.supervisor);
     rooms_.channels.restore_groups(state);
     rooms_.agent.restore_pod(state);
+    // Until the plans have them, so that none is compiled here.
+    std::vector<process::SeccompFilter> const filters = take_compiled_filters(state);
     rooms_.keeper.restore(state);
     rooms_.programs.restore(state, rooms_.keeper.active());
     adopt_processes(state.supervisor);

@@ -454,6 +454,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);
     a("script", &UpgradeState::script);
+    a("filters", &UpgradeState::filters);
 }
 
 /// Collects the names of the rows.
@@ -768,6 +769,7 @@ std::vector<int> UpgradeState::descriptors() const {
         all.push_back(agent_link.theirs);
     }
     if (script) all.push_back(*script);
+    if (filters) all.push_back(*filters);
     return all;
 }
 
@@ -796,30 +798,29 @@ std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view
     return state;
 }
 
-namespace {
-
-constexpr std::size_t most_state_bytes = 1 << 30;
-
-}  // namespace
-
 Result<UniqueFd> seal_upgrade_state(std::string_view text) {
     UniqueFd file{::memfd_create("triton-launch-state", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
     int const err = errno;
     if (!file) return fail(err, "make a memory file for the state");
     if (!write_all(file.get(), text)) return fail(errno, "write the state");
-    if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
-        return fail(errno, "seal the state");
+    TRY(seal(file.get()));
     return file;
 }
 
-Result<std::string> read_sealed(int fd) {
+Result<> seal(int fd) {
+    if (::fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+        return fail(errno, "seal the state");
+    return {};
+}
+
+Result<std::string> read_sealed(int fd, std::size_t most) {
     constexpr int needed = F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK;
     int const seals = ::fcntl(fd, F_GET_SEALS);
     if (seals < 0 || (seals & needed) != needed)
         return fail(ErrorKind::denied, "read the state", "it is not in a sealed memory file");
     // The writer has left the position at the end, and both descriptors share it.
     if (::lseek(fd, 0, SEEK_SET) < 0) return fail(errno, "read the state");
-    return read_open_file(fd, "the state", most_state_bytes);
+    return read_open_file(fd, "the state", most);
 }
 
 }  // namespace triton::launcher

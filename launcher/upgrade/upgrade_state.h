@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -113,6 +114,7 @@ struct UpgradeState {
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet
     std::optional<int> script;            ///< by which the new version was executed: it is to be closed
+    std::optional<int> filters;           ///< that the new version's check has compiled: see compiled_filters.h
 
     /// All that have to stay open.
     [[nodiscard]] std::vector<int> descriptors() const;
@@ -130,8 +132,11 @@ std::expected<UpgradeState, UpgradeProblems> read_upgrade_state(std::string_view
 
 /// A sealed memfd with that text, close-on-exec. Errors: those of memfd_create(2) and write(2).
 Result<UniqueFd> seal_upgrade_state(std::string_view text);
-/// Its text again. Errors: `denied` when the file could still be changed; those of read(2).
-Result<std::string> read_sealed(int fd);
+/// From now on nobody can change that memfd. Errors: those of fcntl(2).
+Result<> seal(int fd);
+constexpr std::size_t most_state_bytes = 1 << 30;
+/// The text of a sealed memfd. Errors: `denied` when the file could still be changed; those of read(2).
+Result<std::string> read_sealed(int fd, std::size_t most = most_state_bytes);
 
 /// Under this name the new version finds its state's descriptor in its environment.
 inline constexpr char const* upgrade_variable = "TRITON_LAUNCH_STATE_FD";

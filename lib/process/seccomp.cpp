@@ -254,6 +254,12 @@ Compiled& compiled() {
 
 std::uint64_t SeccompFilter::compilations() { return compiled().count(); }
 
+std::string SeccompFilter::compiler() {
+    scmp_version const* const version = ::seccomp_version();
+    return "libseccomp " + std::to_string(version->major) + "." + std::to_string(version->minor) + "." +
+           std::to_string(version->micro);
+}
+
 std::expected<SeccompFilter, Problems> SeccompFilter::create(SeccompSettings const& seccomp, Where const& at) {
     SeccompFilter filter;
     filter.source_ = seccomp;

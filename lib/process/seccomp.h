@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include <linux/filter.h>
@@ -25,10 +26,12 @@ public:
     /// Errors, at most 100 and the number of the others: "<at>.deny[0]: unknown system call \"foo\"", with the one that
     /// was probably meant; what no program could be started without.
     static std::expected<SeccompFilter, json::Problems> create(SeccompSettings const& seccomp, json::Where const& at);
-    /// What another process of the same program has compiled of these settings.
+    /// What another process of the same program has compiled of these settings. As long as it lives, create() returns
+    /// it for equal ones.
     static SeccompFilter compiled_elsewhere(SeccompSettings const& seccomp, Code code);
 
     [[nodiscard]] bool is_of(SeccompSettings const& seccomp) const { return source_ == seccomp; }
+    [[nodiscard]] SeccompSettings const& settings() const { return source_; }
     [[nodiscard]] Code const& code() const { return *code_; }
 
     /// For seccomp(2), SECCOMP_SET_MODE_FILTER. Lives as long as this or any copy.
@@ -40,6 +43,8 @@ public:
 
     /// How many filters this process has compiled; for tests of what a load costs.
     static std::uint64_t compilations();
+    /// The library that compiles, and its version: "libseccomp 2.5.4".
+    static std::string compiler();
 
 private:
     SeccompFilter() = default;

@@ -10,6 +10,7 @@
 #include "launcher/plan/check.h"
 #include "launcher/rooms/upgrader.h"
 #include "launcher/shell/launch.h"
+#include "launcher/upgrade/compiled_filters.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "launcher/wrap/early.h"
 #include "lib/base/error_kinds.h"
@@ -44,6 +45,7 @@ int run(Command const& command, char** envp) {
             Result<std::string> const state = read_sealed(STDIN_FILENO);
             if (!state) return complain(state.error().text(), failure);
             UpgradeCheck const checked = check_upgrade(*state, command.launch, envp);
+            if (!checked.filters.empty()) leave_compiled_filters(checked.filters);
             return print(checked.output, checked.exit_code);
         }
         case Command::Kind::stage: return run_stage(command.stage, envp);

@@ -6,13 +6,14 @@ import os
 import shutil
 import signal
 import socket
+import subprocess
 import threading
 from pathlib import Path
 
 import pytest
 
 from harness.control import Controlled, Varlink
-from harness.process import BINARY, TIMEOUT, Exit, eventually
+from harness.process import BINARY, TIMEOUT, VERSION, Exit, eventually
 
 STAY = ["trap", "say:up", "until:15"]
 REPORT = ["report", *STAY]
@@ -402,4 +403,39 @@ def test_control_groups(own_group, as_pid1):
     launcher.wait_up(role="main")
     assert (launcher.proc(controlled.pid("web")) / "cgroup").read_text() == before
     controlled.upgrade()
+    assert launcher.stop() == Exit(code=0)
+
+
+def processor_time(launcher):
+    """Seconds that the launcher has used so far. An execve goes on counting."""
+    fields = Path(f"/proc/{launcher.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_filters_are_kept(as_pid1, area):
+    """A program that starts after an upgrade has its filter, which the launcher has not compiled anew: the check has."""
+    different = {f"p{number}": {"command": ["/bin/sleep", "1000"], "seccomp": {"deny": ["mount"] * number}}
+                 for number in range(1, 64)}
+    controlled = Controlled(as_pid1, {
+        "web": {"steps": ["call:getpid", "call:chroot", *STAY], "seccomp": {"profile": "none", "deny": ["chroot"]}},
+        **different})
+    launcher = controlled.launcher
+    launcher.wait_up(tag="web")
+    before = os.times()
+    done = subprocess.run([BINARY, "check", controlled.configuration.path, "--main-container-version", VERSION],
+                          capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    to_compile = os.times().children_user - before.children_user
+    assert done.returncode == 0, done.stderr
+    wrapper = area / "wrapper"
+    wrapper.write_text(f'#!/bin/sh\nexec {BINARY} "$@"\n')
+    wrapper.chmod(0o755)
+    for path in (BINARY, wrapper):
+        began = processor_time(launcher)
+        controlled.upgrade(path)
+        launcher.wait_for_event("upgrade-done")
+        assert processor_time(launcher) - began < to_compile / 2
+        controlled.ctl("restart", "web")
+        for said in ("getpid ok", "chroot errno 1"):
+            launcher.wait_for_probe("say", text=said)
+        assert not [target for target in descriptors(launcher, 1).values() if "triton-launch-filters" in target]
     assert launcher.stop() == Exit(code=0)

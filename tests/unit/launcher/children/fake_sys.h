@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -32,6 +33,7 @@ public:
                                                   std::optional<std::uint32_t> round) override {
         calls.push_back(std::string("spawn ") + plan->program() + " " +
                         std::to_string(static_cast<std::uint32_t>(number)));
+        last_plan = plan;
         last_files = files;
         if (throws_at_spawn > 0 && throws_at_spawn-- == 1) throw std::bad_alloc();
         if (!spawn_errors.empty()) {
@@ -175,6 +177,7 @@ public:
     UniqueFd signal_fd;
     pid_t own = 7;
     std::vector<std::string> calls;
+    std::shared_ptr<process::StartPlan const> last_plan;
     process::StartFiles last_files;
     std::deque<int> spawn_errors;  // of the next spawns; 0: none
     int throws_at_spawn = 0;       // the n-th from now throws bad_alloc

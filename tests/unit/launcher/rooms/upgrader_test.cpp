@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 
+#include "launcher/upgrade/compiled_filters.h"
 #include "tests/unit/launcher/rooms/rooms_subject.h"
 
 namespace triton::launcher {
@@ -45,6 +46,13 @@ protected:
             EXPECT_EQ(::write(sys.last_files.out, text.data(), text.size()), static_cast<ssize_t>(text.size()));
             sys.end(pid, status);
         };
+    }
+    /// The descriptor that the check was told of; -1: none.
+    [[nodiscard]] int told_filters() const {
+        for (std::string const& entry : sys.last_plan->environment(ProcessNumber{1}).entries()) {
+            if (entry.starts_with(filters_variable)) return std::atoi(entry.c_str() + entry.find('=') + 1);
+        }
+        return -1;
     }
     void upgrade() {
         ASSERT_TRUE(upgrader.begin(directory + "/new"));
@@ -86,6 +94,48 @@ TEST_F(UpgraderTest, WhatWasToBeHandedOverIsClosedOnExecAgain) {
     EXPECT_TRUE(is_inherited);
     EXPECT_EQ(::fcntl(handed.get(), F_GETFD), FD_CLOEXEC);
     EXPECT_EQ(::fcntl(state_fd, F_GETFD), -1) << "the state was closed";
+}
+
+TEST_F(UpgraderTest, WhatTheCheckHasCompiledGoesOnToTheSameVersion) {
+    answer("fit to take over: 2.0\n");
+    int filters = -1;
+    sys.on_spawn = [&, say = sys.on_spawn](pid_t pid) {
+        filters = told_filters();
+        EXPECT_EQ(::fcntl(filters, F_GETFD), 0) << "the check inherits it";
+        EXPECT_EQ(::write(filters, "compiled", 8), 8);
+        say(pid);
+    };
+    auto const execute = sys.on_execute;
+    std::string left;
+    sys.on_execute = [&](char const* path, char const* const* words, char const* const* entries) {
+        EXPECT_EQ(::fcntl(filters, F_GETFD), 0) << "so does the version";
+        auto const read = read_sealed(filters);
+        left = read ? *read : read.error().text();
+        return execute(path, words, entries);
+    };
+    upgrade();
+    EXPECT_EQ(::fcntl(filters, F_GETFD), FD_CLOEXEC) << "nobody else does";
+    until([this] { return !executed.empty(); });
+    EXPECT_EQ(left, "compiled");
+    EXPECT_THAT(state_text, HasSubstr("\"filters\":" + std::to_string(filters)));
+    EXPECT_EQ(::fcntl(filters, F_GETFD), -1) << "it is closed when nobody is executed";
+}
+
+/// It would not know what it is to be told of.
+TEST_F(UpgraderTest, AnOlderVersionThatLeavesNothingIsToldOfNothing) {
+    answer("fit to take over: 2.0\n");
+    upgrade();
+    until([this] { return !executed.empty(); });
+    EXPECT_THAT(state_text, Not(HasSubstr("filters")));
+}
+
+TEST_F(UpgraderTest, TheCheckLeavesWhatItHasCompiled) {
+    UpgradeState state;
+    state.has_configuration = true;
+    state.configuration = R"({"programs":{"a":{"command":["/bin/true"],"seccomp":{"deny":["mount"]}}}})";
+    UpgradeCheck const checked = check_upgrade(write_upgrade_state(state), options, environment);
+    EXPECT_EQ(checked.exit_code, 0) << checked.output;
+    EXPECT_THAT(read_compiled_filters(checked.filters, *own_compiler()), testing::SizeIs(1));
 }
 
 TEST_F(UpgraderTest, WhoCallsItselfFitAndFailsIsNot) {

@@ -175,6 +175,7 @@ UpgradeState odd_state() {
     state.configuration_changes = 85;
     state.configuration_time = 86;
     state.script = 90;
+    state.filters = 91;
     return state;
 }
 
@@ -269,6 +270,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.configuration_changes, 85U);
     EXPECT_EQ(again.configuration_time, 86);
     EXPECT_EQ(again.script, 90);
+    EXPECT_EQ(again.filters, 91);
 
     // A field that is compared nowhere above cannot get lost either, nor drift from upgrade to upgrade.
     EXPECT_EQ(write_upgrade_state(again), text);
@@ -372,7 +374,7 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 
 TEST(UpgradeState, ListsAllDescriptors) {
     EXPECT_EQ(odd_state().descriptors(),
-              (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 100, 101, 102, 103, 50, 80, 81, 90}));
+              (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 100, 101, 102, 103, 50, 80, 81, 90, 91}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 
