@@ -196,7 +196,7 @@ std::span<Field<Stdin> const> table(TableOf<Stdin>) {
          .value = {&file_shape, parse_file<Stdin>},
          .description =
              "The file that a process reads from its beginning: a path or an Argument, which may depend on the number. "
-             "It is opened at each start, by the launcher."},
+             "It is opened at each start, with the launcher's rights."},
     });
     return rows;
 }

@@ -45,8 +45,6 @@ std::vector<std::string> paths_to_open(ProgramPlan const& plan) {
     };
     add_output(plan.settings.output);
     std::ranges::for_each(plan.settings.output.error, add_output);
-    if (!plan.needs.input_file.empty()) paths.push_back(plan.needs.input_file);
-    if (plan.needs.input_files) add_numbered(*plan.needs.input_files);
     if (plan.pid_file) add_numbered(*plan.pid_file);
     for (SocketRequest const& socket : plan.sockets)
         if (!socket.address.path.empty()) paths.push_back(socket.address.path);
@@ -59,8 +57,7 @@ void decide_needs(ProgramPlan& plan) {
     config::Stdin const& input = plan.settings.stdin_;
     bool const is_null = is_named && plan.settings.stdin_.kind == config::StdinKind::null;
     plan.needs = {.has_null_input = is_null && !plan.is_reader,
-                  .input_file = input.file.value_or(""),
-                  .input_files = {},
+                  .input_file = {},
                   .has_piped_input = plan.is_reader,
                   .output_to = output.to,
                   .output = target_of(output.kind),
@@ -73,7 +70,11 @@ void decide_needs(ProgramPlan& plan) {
         plan.needs.has_null_input = false;
         plan.needs.output = plan.needs.error = StreamTarget::captured;
     }
-    if (input.file_argument && !input.file) plan.needs.input_files = config::numbered_path(*input.file_argument);
+    if (input.file) {
+        plan.needs.input_file = config::numbered_path({.value = *input.file});
+    } else if (input.file_argument) {
+        plan.needs.input_file = config::numbered_path(*input.file_argument);
+    }
     plan.needs.notify.has_own_root = plan.settings.root_directory.has_value();
     if (!plan.start) return;
     process::Identity const& identity = plan.start->attributes().identity;

@@ -73,22 +73,21 @@ enum class ReadyChannel : std::uint8_t { none, socket, pipe };
 
 /// What a start gives its process beside the plan of the start: decided when a configuration is accepted.
 struct StartNeeds {
-    bool has_null_input = false;                      ///< several programs cannot share one terminal
-    std::string input_file = {};                      ///< opened at each start; empty: none, or one for each number
-    Rare<process::CommandTemplate> input_files = {};  ///< the same, by the number
-    bool has_piped_input = false;                     ///< what others write: see Links
-    std::string output_to = {};                       ///< StreamTarget::program: its name
-    StreamTarget output = StreamTarget::inherited;    ///< console: only of the standard output
-    StreamTarget error = StreamTarget::inherited;     ///< counts where `output` is captured
-    bool has_terminal = false;                        ///< instead of an input and pipes; what it shows is captured
+    bool has_null_input = false;                     ///< several programs cannot share one terminal
+    Rare<process::CommandTemplate> input_file = {};  ///< StartFiles::input
+    bool has_piped_input = false;                    ///< what others write: see Links
+    std::string output_to = {};                      ///< StreamTarget::program: its name
+    StreamTarget output = StreamTarget::inherited;   ///< console: only of the standard output
+    StreamTarget error = StreamTarget::inherited;    ///< counts where `output` is captured
+    bool has_terminal = false;                       ///< instead of an input and pipes; what it shows is captured
     ReadyChannel readiness = ReadyChannel::none;
     NotifyReceiver::SocketSettings notify;  ///< for ReadyChannel::socket
     Rare<process::CgroupLimits> limits;     ///< where there are control groups
 
     /// Where there are no control groups.
     [[nodiscard]] bool is_nothing() const {
-        return !has_null_input && input_file.empty() && !input_files && !has_piped_input &&
-               output == StreamTarget::inherited && readiness == ReadyChannel::none;
+        return !has_null_input && !input_file && !has_piped_input && output == StreamTarget::inherited &&
+               readiness == ReadyChannel::none;
     }
 };
 

@@ -11,12 +11,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/control/control_backend.h"
 #include "launcher/terminal/screen_modes.h"
-#include "lib/files/confined_path.h"
 
 namespace triton::launcher {
 
@@ -311,17 +309,6 @@ Result<int> Channels::empty_input() {
     return ended_pipe_.get();
 }
 
-/// Opens a file as a standard input, without waiting for anybody: a FIFO without a writer would keep us.
-Result<UniqueFd> Channels::open_input(std::string const& path, std::string const& root_directory) {
-    UniqueFd input = TRY(files::open_confined(root_directory, path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
-    struct stat status{};
-    if (::fstat(input.get(), &status) != 0) return fail(errno, "look at " + path);
-    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode))
-        return fail(ErrorKind::invalid, "open " + path, "it is neither a file nor a device");
-    (void)::fcntl(input.get(), F_SETFL, 0);
-    return input;
-}
-
 /// Gives the pipes to the process's user, who could not open /dev/stdout otherwise: that looks at the pipe's owner.
 void Channels::give_to_user(OutputCapture::WriteEnds const& ends, ProgramPlan const& plan) {
     process::Identity const& identity = plan.start->attributes().identity;
@@ -353,13 +340,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
         if (!input) return failed(process::SpawnStage::descriptors, input.error());
         hands.files.in = *input;
     }
-    if (!needs.input_file.empty() || needs.input_files) {
-        std::string const path = needs.input_files ? needs.input_files->arguments(id.number).front() : needs.input_file;
-        auto input = open_input(path, plan.start->attributes().root_directory);
-        if (!input) return failed(process::SpawnStage::input, input.error());
-        hands.input = std::move(*input);
-        hands.files.in = hands.input.get();
-    }
+    if (needs.input_file) hands.files.input = &*needs.input_file;
     if (needs.has_piped_input) {
         auto const ends = links_.ends(program.name);
         if (!ends) return failed(process::SpawnStage::descriptors, ends.error());

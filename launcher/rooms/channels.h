@@ -68,7 +68,6 @@ public:
     /// What a start gives its process; lives until the start is done.
     struct Hands {
         process::StartFiles files;
-        UniqueFd input;
         UniqueFd ready;
         UniqueFd group;
     };
@@ -147,7 +146,6 @@ private:
     [[nodiscard]] std::string notify_directory() const;
     [[nodiscard]] Result<int> null_device();
     [[nodiscard]] Result<int> empty_input();
-    static Result<UniqueFd> open_input(std::string const& path, std::string const& root_directory);
     Result<OutputCapture::WriteEnds> captured_ends(ProcessId id, ProgramPlan const& plan);
     [[nodiscard]] Result<> check_terminals(Plans const& plans) const;
     Result<> open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files);

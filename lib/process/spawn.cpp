@@ -113,6 +113,7 @@ unsigned list_moves(FdMove* moves, StartPlan const& plan, StartFiles const& file
     auto const add = [&](int from, int to) {
         if (from >= 0) moves[count++] = {from, to};
     };
+    if (files.input) moves[count++] = {-1, 0};  // the child opens it
     add(files.in, 0);
     add(files.out, 1);
     add(files.err, 2);
@@ -129,13 +130,15 @@ struct Spawner::Room {
     std::size_t argv;  // places, including the null pointer
     std::size_t envp = 0;
     std::size_t moves;
-    std::size_t directory = 0;  // places for pointers to it
+    std::size_t paths = 0;  // places for pointers to them
     std::size_t environment_text = 0;
+    std::size_t path_text = 0;
     std::size_t bytes;
 
     Room(StartPlan const& plan, ProcessNumber number, StartFiles const& files)
         : argv(plan.command().argument_count() + 2) {
-        moves = (files.in >= 0) + (files.out >= 0) + (files.err >= 0) + files.listen.size() + (files.ready >= 0);
+        moves = (files.input || files.in >= 0) + (files.out >= 0) + (files.err >= 0) + files.listen.size() +
+                (files.ready >= 0);
         std::size_t own = 0;
         auto const add = [&](std::size_t count, std::size_t text) {
             own += count;
@@ -149,10 +152,14 @@ struct Spawner::Room {
         if (plan.attributes().watchdog_microseconds > 0) add(1, watchdog_pid.size() + pid_room);
         if (files.notify_socket) add(1, notify_socket.size() + std::strlen(files.notify_socket) + 1);
         if (own > 0) envp = plan.environment(number).entries().size() + own + 1;
-        Rare<CommandTemplate> const& own_directory = plan.numbered().directory;
-        if (own_directory) directory = own_directory->argument_count() + 1;
-        bytes = (argv + envp + directory) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() +
-                environment_text + (own_directory ? own_directory->buffer_size() : 0);
+        if (Rare<CommandTemplate> const& directory = plan.numbered().directory) add_path(*directory);
+        if (files.input) add_path(*files.input);
+        bytes = (argv + envp + paths) * sizeof(char*) + moves * sizeof(FdMove) + plan.command().buffer_size() +
+                environment_text + path_text;
+    }
+    void add_path(CommandTemplate const& path) {
+        paths += path.argument_count() + 1;
+        path_text += path.buffer_size();
     }
 };
 
@@ -320,8 +327,8 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                       Room const& room) const {
     auto** const argv = reinterpret_cast<char**>(slot.room());
     char** const envp = argv + room.argv;
-    char** const directory = envp + room.envp;
-    auto* const moves = reinterpret_cast<FdMove*>(directory + room.directory);
+    char** paths = envp + room.envp;
+    auto* const moves = reinterpret_cast<FdMove*>(paths + room.paths);
     auto* const arguments = reinterpret_cast<char*>(moves + room.moves);
     std::size_t const argument_bytes = plan.command().buffer_size();
 
@@ -345,17 +352,22 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .working_directory = nullptr,
                   .cgroup = files.cgroup,
                   .mark = files.mark,
+                  .input = nullptr,
                   .moves = moves,
                   .move_count = list_moves(moves, plan, files),
                   .has_terminal = files.has_terminal,
                   .listen_pid = nullptr,
                   .watchdog_pid = nullptr};
     char* const environment_text = arguments + argument_bytes;
-    if (Rare<CommandTemplate> const& own = plan.numbered().directory) {
-        own->render(number, {environment_text + room.environment_text, own->buffer_size()},
-                    {directory, room.directory});
-        slot.child.working_directory = directory[0];
-    }
+    char* path_text = environment_text + room.environment_text;
+    auto const render = [&](CommandTemplate const& path) {
+        path.render(number, {std::exchange(path_text, path_text + path.buffer_size()), path.buffer_size()},
+                    {paths, path.argument_count() + 1});
+        return *std::exchange(paths, paths + path.argument_count() + 1);
+    };
+    if (Rare<CommandTemplate> const& directory = plan.numbered().directory)
+        slot.child.working_directory = render(*directory);
+    if (files.input) slot.child.input = render(*files.input);
     if (room.envp == 0) return;
     EnvironmentWriter environment(envp, room.envp, environment_text, room.environment_text);
     for (std::string const& variable : files.variables)

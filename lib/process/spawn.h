@@ -26,9 +26,12 @@ struct Inherited {
 
 /// What one start hands to its process. All descriptors are borrowed, close-on-exec, and may have any numbers.
 struct StartFiles {
-    int in = -1;  ///< -1: as ours
+    int in = -1;  ///< -1: as ours, or `input`
     int out = -1;
     int err = -1;
+    /// One argument: the path of a file or device that the child opens as its standard input, inside its root directory
+    /// and with our rights. So nobody else waits for a file system that does not answer. Null: none.
+    CommandTemplate const* input = nullptr;
     std::span<std::string const> variables = {};  ///< NAME=value, before those of the plan, so that these count
     std::span<int const> listen = {};             ///< as 3, 4 ..; as many as the plan's listen_names
     char const* notify_socket = nullptr;          ///< value of NOTIFY_SOCKET; null: none

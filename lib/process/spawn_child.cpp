@@ -7,9 +7,11 @@
 #include <linux/capability.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
+#include <linux/openat2.h>
 #include <linux/prctl.h>
 #include <linux/sched.h>
 #include <linux/seccomp.h>
+#include <sys/stat.h>
 
 #include "lib/process/spawn_stage.h"
 
@@ -46,6 +48,42 @@ void write_file(SpawnChild& child, SpawnStage stage, int directory, char const* 
     raw::Value const fd = need(child, stage, SYS_openat, directory, raw::address(path), O_WRONLY | O_CLOEXEC);
     (void)need(child, stage, SYS_write, fd, raw::address(text), length);
     (void)raw::call(SYS_close, fd);
+}
+
+/// Opens a path as files::open_confined() does.
+raw::Value open_confined(SpawnChild& child, SpawnStage stage, char const* root_directory, char const* path, int flags) {
+    constexpr int most_attempts = 16;
+    if (!root_directory) return need(child, stage, SYS_openat, AT_FDCWD, raw::address(path), flags);
+    raw::Value const root =
+        need(child, stage, SYS_openat, AT_FDCWD, raw::address(root_directory), O_PATH | O_DIRECTORY | O_CLOEXEC);
+    open_how how{};
+    how.flags = static_cast<unsigned>(flags);
+    how.resolve = RESOLVE_IN_ROOT;
+    raw::Value fd = -EAGAIN;
+    for (int attempt = 0; (fd == -EAGAIN || fd == -EINTR) && attempt < most_attempts; ++attempt)
+        fd = raw::call(SYS_openat2, root, raw::address(path), raw::address(&how), sizeof how);
+    if (fd < 0) give_up(child, stage, fd);
+    (void)raw::call(SYS_close, root);
+    return fd;
+}
+
+void restore_mask(SpawnChild const& child) {
+    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(raw::SignalSet));
+}
+
+/// Opens the file that is to be the standard input, with the rights of the launcher and inside the root directory. A
+/// FIFO without a writer would keep us, so only files and devices are taken. Where a file system does not answer, this
+/// child waits, and nobody else, until a signal ends it.
+int open_input(SpawnChild& child, char const* root_directory) {
+    constexpr auto stage = SpawnStage::input;
+    restore_mask(child);
+    raw::Value const fd =
+        open_confined(child, stage, root_directory, child.input, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+    struct stat status;
+    (void)need(child, stage, SYS_fstat, fd, raw::address(&status));
+    if (!S_ISREG(status.st_mode) && !S_ISCHR(status.st_mode)) give_up(child, stage, -EIO);
+    (void)raw::call(SYS_fcntl, fd, F_SETFL, 0);
+    return static_cast<int>(fd);
 }
 
 /// Moves each descriptor to its number. Those in the place of another one first move above all of them. So does the
@@ -172,16 +210,19 @@ void run_spawn_child(void* spawn_child) {
     if (child.execution) mark.set(child.execution);
     // Comes first, so that everything we use counts for the group.
     if (child.cgroup >= 0) write_file(child, SpawnStage::cgroup, child.cgroup, "cgroup.procs", "0", 1);
-    // Comes before the limit of descriptors, which does not affect those that are open already.
-    if (child.move_count > 0) place_descriptors(child, landlock);
     // The child gets its own group: the terminal's ^C is for the launcher, and the whole group can be signalled. With
     // its own terminal it leads a session and so a group, which is the terminal's foreground. Source: tty_ioctl(4).
     if (child.has_terminal) {
         (void)need(child, SpawnStage::controlling_terminal, SYS_setsid);
-        (void)need(child, SpawnStage::controlling_terminal, SYS_ioctl, 0, 0x540e /* TIOCSCTTY */, 0);
     } else {
         (void)need(child, SpawnStage::process_group, SYS_setpgid, 0, 0);
     }
+    // Comes before any move, so that /proc/self/fd has what the launcher has.
+    if (child.input) child.moves[0].from = open_input(child, with ? with->root_directory : nullptr);
+    // Comes before the limit of descriptors, which does not affect those that are open already.
+    if (child.move_count > 0) place_descriptors(child, landlock);
+    if (child.has_terminal)
+        (void)need(child, SpawnStage::controlling_terminal, SYS_ioctl, 0, 0x540e /* TIOCSCTTY */, 0);
     // Takes the foreground of our terminal, if there is one; SIGTTOU is blocked like all signals. Source: tcsetpgrp(3).
     if (with && with->is_foreground) {
         auto const group = static_cast<int>(raw::call(SYS_getpid));
@@ -212,7 +253,7 @@ void run_spawn_child(void* spawn_child) {
     }
     if (child.inherited_sigchld)
         (void)raw::call(SYS_rt_sigaction, SIGCHLD, raw::address(child.inherited_sigchld), 0, sizeof(raw::SignalSet));
-    (void)raw::call(SYS_rt_sigprocmask, SIG_SETMASK, raw::address(&child.inherited_mask), 0, sizeof(raw::SignalSet));
+    restore_mask(child);
     if (with && with->seccomp)
         (void)need(child, SpawnStage::seccomp, SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, raw::address(with->seccomp));
     give_up(child, SpawnStage::execute,

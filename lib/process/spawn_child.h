@@ -101,6 +101,7 @@ struct SpawnChild {
     char const* working_directory;      // instead of that of the attributes, which are there then; null: none
     int cgroup;                         // directory of the one to enter, -1: none
     unsigned long mark;                 // 0: none
+    char const* input;                  // path of the file that the first of the moves is for; null: none
     FdMove* moves;
     unsigned move_count;
     bool has_terminal;   // it becomes the controlling one of a session of its own

@@ -8,7 +8,7 @@ namespace triton::process {
 enum class SpawnStage : std::uint8_t {
     clone,
     cgroup,
-    descriptors,
+    descriptors,  ///< behind process_group and input
     process_group,
     oom_score,
     resource_limit,
@@ -29,7 +29,7 @@ enum class SpawnStage : std::uint8_t {
     // The numbers travel in an upgrade's state: what is new stands behind them.
     terminal,              ///< before clone: there is none to be had
     controlling_terminal,  ///< instead of process_group
-    input,                 ///< before clone: the file that is to be the standard input
+    input,                 ///< behind process_group: the file that is to be the standard input
 };
 
 struct SpawnError {

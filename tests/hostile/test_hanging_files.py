@@ -11,7 +11,7 @@ from harness.agent import AGENT, Agent, read_answer
 from harness.control import Varlink
 from harness.fuse import fuse  # noqa: F401  pylint: disable=unused-import
 from harness.process import BINARY, Exit, eventually, run_plainly
-from harness.programs import document, run, service
+from harness.programs import RESTART_AT_ONCE, document, run, service
 
 FAN_CLASS_CONTENT = 0x4
 FAN_CLOEXEC = 0x1
@@ -157,14 +157,108 @@ def test_a_stop_does_not_wait_for_it(running, hanging):
     assert running.stop() == Exit(code=0)
 
 
-def test_no_upgrade_while_a_program_is_not_executed(as_pid1, area, hanging):
+# --- what a child opens before its program runs
+
+# The child of the one shares the launcher's memory until its execve, that of the other has a copy.
+WAYS = pytest.mark.parametrize("way", [{}, {"oomScoreAdj": 500}], ids=["shared", "copy"])
+
+
+def reader(file, **keys):
+    """A program that takes the file as its standard input, and says its first line as its tag."""
+    return {"command": ["/bin/sh", "-c", 'read line; exec probe "tag:$line" trap say:up until:15'],
+            "stdin": {"file": str(file)}, **keys}
+
+
+@pytest.fixture(name="input_file")
+def make_input_file(area):
+    file = area / "input"
+    file.write_text("read\n")
+    return file
+
+
+def run_with_web(place, programs):
+    launcher = run(place, {**programs, "web": service("web")})
+    launcher.web = launcher.wait_up(tag="web")["pid"]
+    launcher.wait_for_event("configuration-loaded")
+    return launcher
+
+
+def assert_waits_for_its_input(launcher):
+    eventually(lambda: waits_for_it(launcher), "a child of the launcher opens it")
+    assert "executing" in launcher.ctl("status", "slow")
+    assert_serves(launcher)
+
+
+@WAYS
+def test_an_input_that_hangs_holds_up_its_own_start_only(as_pid1, hanging, input_file, way):
+    hanging.add(input_file)
+    launcher = run_with_web(as_pid1, {"slow": reader(input_file, **way)})
+    assert_waits_for_its_input(launcher)
+    hanging.let_go()
+    launcher.wait_up(tag="read")
+    assert launcher.stop() == Exit(code=0)
+
+
+@WAYS
+def test_a_stop_does_not_wait_for_an_input(as_pid1, hanging, input_file, way):
+    hanging.add(input_file)
+    launcher = run_with_web(as_pid1, {"slow": reader(input_file, **way)})
+    assert_waits_for_its_input(launcher)
+    launcher.ctl("stop", "slow")
+    launcher.wait_for_event("process-exited", program="slow", signal=signal.SIGTERM)
+    launcher.ctl("start", "slow", "--no-wait")
+    assert_waits_for_its_input(launcher)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_an_input_that_hangs_after_a_reload(as_pid1, hanging, input_file):
+    hanging.add(input_file)
+    launcher = run_with_web(as_pid1, {})
+    launcher.replace({"slow": reader(input_file), "web": service("web")})
+    launcher.wait_for_event("configuration-loaded", processes=2)
+    assert_waits_for_its_input(launcher)
+    launcher.replace({"web": service("web")})
+    launcher.wait_for_event("configuration-loaded", processes=1)
+    launcher.wait_for_event("process-exited", program="slow", signal=signal.SIGTERM)
+    assert_serves(launcher)
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_an_input_that_hangs_at_a_restart(as_pid1, hanging, input_file):
+    launcher = run_with_web(as_pid1, {"slow": reader(input_file, backoff=RESTART_AT_ONCE)})
+    pid = launcher.wait_up(tag="read")["pid"]
+    hanging.add(input_file)
+    launcher.signal_inside(pid, signal.SIGKILL)
+    assert_waits_for_its_input(launcher)
+    hanging.let_go()
+    launcher.wait_up(tag="read")
+    assert launcher.stop() == Exit(code=0)
+
+
+@WAYS
+def test_a_start_timeout_ends_who_waits_for_an_input(as_pid1, hanging, input_file, way):
+    hanging.add(input_file)
+    launcher = run_with_web(as_pid1, {"slow": reader(input_file, startTimeout="100ms", backoff=RESTART_AT_ONCE,
+                                                     readiness={"type": "exec", "command": ["true"]}, **way)})
+    for _ in range(3):
+        launcher.wait_for_event("process-killed", program="slow")
+    assert_serves(launcher)
+    hanging.let_go()
+    launcher.wait_up(tag="read")
+    assert launcher.stop() == Exit(code=0)
+
+
+@pytest.mark.parametrize("what", ["program", "input"])
+def test_no_upgrade_while_a_program_is_not_executed(as_pid1, area, hanging, what):
     """The next version would not hear whether it is: the process would be on its way to it for ever."""
     slow = area / "slow"
     slow.write_bytes((as_pid1.programs / "probe").read_bytes())
     slow.chmod(0o755)
     hanging.add(slow)
-    running = run(as_pid1, {"slow": {"command": [str(slow), "tag:slow", "trap", "say:up", "until:15"]}})
-    eventually(lambda: "executing" in running.ctl("status"), "it waits in execve")
+    program = str(slow) if what == "program" else "probe"
+    running = run(as_pid1, {"slow": {"command": [program, "tag:slow", "trap", "say:up", "until:15"],
+                                     **({"stdin": {"file": str(slow)}} if what == "input" else {})}})
+    eventually(lambda: "executing" in running.ctl("status"), "it waits in execve, or before")
     done = run_plainly("ctl", "--socket", running.control, "upgrade", BINARY)
     assert done.returncode == 1
     assert "a process has not executed its program yet: whether it does would be lost" in done.stderr

@@ -1,5 +1,6 @@
 """Programs: files of variables, the directory as an Argument, and standard input."""
 
+import errno
 import json
 import os
 import signal
@@ -223,7 +224,10 @@ def test_a_fifo_in_its_place_is_refused_and_nothing_waits(place):
     os.mkfifo(file)
     launcher = run(place, {"cat": probe("exit:0", stdin={"file": str(file)}, oneShot=True), "web": service("web")})
     launcher.wait_up(tag="web")
-    assert launcher.wait_for_event("process-start-failed", program="cat")["errno"] != 0
+    failed = launcher.wait_for_event("process-start-failed", program="cat")
+    assert order_of([failed], "stage", "errno", "error") == [
+        ("open the file of its stdin", errno.EIO, "open the file of its stdin: Input/output error")]
+    assert "cannot open the file of its stdin: Input/output error" in launcher.ctl("status", "cat")
     assert launcher.stop() == Exit(code=0)
 
 

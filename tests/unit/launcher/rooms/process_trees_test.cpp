@@ -141,13 +141,24 @@ TEST_F(ProcessTreesTest, WhatHasGoneFromTheDocumentIsNotStarted) {
 }
 
 TEST_F(ProcessTreesTest, WithoutWhatItIsGivenNothingIsStarted) {
-    ASSERT_TRUE(
-        activate((R"({"programs":{"web":{"command":["/bin/web"],"stdin":{"file":")" + directory + R"(/none"}}}})")));
+    have_groups();
+    ASSERT_TRUE(activate(one_program));
+    std::filesystem::remove_all(directory + "/tree");
     auto const started = trees.start(first);
     ASSERT_FALSE(started);
-    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::input, ENOENT}));
-    EXPECT_EQ(process::stage_text(SpawnStage::input), "open the file of its stdin");
+    EXPECT_EQ(started.error(), (SpawnError{SpawnStage::cgroup, ENOENT}));
     EXPECT_THAT(calls(), Not(Contains(StartsWith("spawn"))));
+}
+
+/// Its file system may not answer.
+TEST_F(ProcessTreesTest, TheChildOpensTheFileOfItsInput) {
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":2,"stdin":{"file":{"type":"Concatenate",
+                             "values":["/none/",{"type":"ProcessNumber"}]}}}}})"));
+    ASSERT_TRUE(trees.start({ProgramId{0}, ProcessNumber{2}}));
+    ASSERT_NE(sys.last_files.input, nullptr);
+    EXPECT_THAT(sys.last_files.input->arguments(ProcessNumber{2}), ElementsAre("/none/2"));
+    EXPECT_EQ(sys.last_files.in, -1);
+    EXPECT_THAT(calls(), Contains("spawn /bin/web 2"));
 }
 
 TEST_F(ProcessTreesTest, AStartThatTheKernelRefusesSaysWhy) {

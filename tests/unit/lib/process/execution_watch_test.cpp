@@ -19,7 +19,8 @@
 #include "tests/unit/lib/process/spawn_subject.h"
 
 // Children whose execve takes its time. A seccomp filter hands every execve to this process, which lets it go on when
-// the test wants; the filter stays for good, hence each test is a process of its own.
+// the test wants; the filter stays for good, hence each test is a process of its own. The same is done with the open(2)
+// of a standard input.
 
 namespace triton::launcher::test {
 
@@ -31,12 +32,15 @@ using process::Pid;
 using process::ProcessNumber;
 using process::Spawner;
 
-/// Every execve of this process and its children waits until it is let go.
-class HeldExecve {
+/// Every execve of this process and its children waits until it is let go, and so does every open that is not to block.
+class HeldCalls {
 public:
-    HeldExecve() {
+    HeldCalls() {
         sock_filter filter[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 0, 1),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_execve, 3, 0),
+                                BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3),
+                                BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])),
+                                BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, O_NONBLOCK, 0, 1),
                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
                                 BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
         sock_fprog const program{std::size(filter), filter};
@@ -47,7 +51,7 @@ public:
     }
     explicit operator bool() const { return static_cast<bool>(listener_); }
 
-    /// Waits until so many stand before their execve.
+    /// Waits until so many are held.
     void await(std::size_t count) {
         while (held_.size() < count) {
             seccomp_notif notification{};
@@ -82,7 +86,7 @@ std::string alone(Test test) {
     pid_t const child = ::fork();
     if (child == 0) {
         (void)::alarm(60);
-        HeldExecve held;
+        HeldCalls held;
         std::string const text = held ? test(held) : "no listener";
         (void)!::write(write_end.get(), text.data(), text.size());
         held.kill_rest();
@@ -105,8 +109,8 @@ public:
         bad_ = plan_of("/nonexistent", {}, std::move(attributes));
     }
 
-    Pid start(char name, bool is_good = true) {
-        Pid const pid = watch_.spawn(is_good ? good_ : bad_, ProcessNumber{1}).value();
+    Pid start(char name, bool is_good = true, process::StartFiles const& files = {}) {
+        Pid const pid = watch_.spawn(is_good ? good_ : bad_, ProcessNumber{1}, files).value();
         names_[pid] = name;
         return pid;
     }
@@ -145,7 +149,7 @@ private:
 class ExecutionWatchTest : public testing::TestWithParam<bool> {};
 
 TEST_P(ExecutionWatchTest, TellsOfAChildWhenItHasExecutedAndNotBefore) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const child = subject.start('a');
                   subject.end_round();
@@ -162,7 +166,7 @@ TEST_P(ExecutionWatchTest, TellsOfAChildWhenItHasExecutedAndNotBefore) {
 }
 
 TEST_P(ExecutionWatchTest, OneThatIsStuckHoldsUpNobody) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const stuck = subject.start('a');
                   Pid const second = subject.start('b');
@@ -180,8 +184,31 @@ TEST_P(ExecutionWatchTest, OneThatIsStuckHoldsUpNobody) {
               "bc|sleeps|a");
 }
 
+/// As on a file system that does not answer.
+TEST_P(ExecutionWatchTest, OneThatIsStuckAtItsInputHoldsUpNobody) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
+                  Subject subject(GetParam());
+                  process::CommandTemplate const input = literals({"/dev/null"});
+                  Pid const killed = subject.start('a', true, {.input = &input});
+                  Pid const late = subject.start('b', true, {.input = &input});
+                  Pid const other = subject.start('c');
+                  subject.end_round();
+                  held.await(3);
+                  held.let_go(other);
+                  std::string const told = subject.told(1);
+                  (void)::kill(static_cast<pid_t>(killed), SIGKILL);
+                  subject.reap(killed);
+                  held.let_go(late);
+                  held.await(2);  // it has come to its execve
+                  held.let_go(late);
+                  std::string const after = subject.told(2);
+                  return told + "|" + after + "|" + (subject.spawner().is_idle() ? "idle" : "busy");
+              }),
+              "c|cb|idle");
+}
+
 TEST_P(ExecutionWatchTest, AFailureIsNotTold) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const bad = subject.start('a', false);
                   Pid const good = subject.start('b');
@@ -201,7 +228,7 @@ TEST_P(ExecutionWatchTest, AFailureIsNotTold) {
 
 /// Its pid may belong to another child by then.
 TEST_P(ExecutionWatchTest, OneThatWasReapedIsNotTold) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const child = subject.start('a');
                   subject.end_round();
@@ -216,7 +243,7 @@ TEST_P(ExecutionWatchTest, OneThatWasReapedIsNotTold) {
 
 /// Whose pipe was opened when the first round ended.
 TEST_P(ExecutionWatchTest, TellsOfALaterRoundWithoutAClock) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const first = subject.start('a');
                   subject.end_round();
@@ -235,7 +262,7 @@ TEST_P(ExecutionWatchTest, TellsOfALaterRoundWithoutAClock) {
 
 /// A child that nobody watches has the write end too, if it was started since the pipe was opened.
 TEST_P(ExecutionWatchTest, OneThatIsNotWatchedHoldsUpNoLaterRound) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   Pid const first = subject.start('a');
                   subject.end_round();
@@ -258,7 +285,7 @@ int lowest_free_descriptor() { return UniqueFd{::open("/dev/null", O_RDONLY | O_
 
 /// More rounds with a child that is stuck than there are pipes: then time tells.
 TEST_P(ExecutionWatchTest, NeedsAFewDescriptorsHoweverManyAreStuck) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Subject subject(GetParam());
                   int const before = lowest_free_descriptor();
                   std::vector<Pid> children;
@@ -280,7 +307,7 @@ INSTANTIATE_TEST_SUITE_P(InBothWays, ExecutionWatchTest, testing::Bool(),
 
 /// Who is stuck keeps its own slot, and no other.
 TEST(SpawnSlots, OneThatIsStuckKeepsNoOther) {
-    EXPECT_EQ(alone([](HeldExecve& held) {
+    EXPECT_EQ(alone([](HeldCalls& held) {
                   Spawner spawner({}, 0);
                   auto const plan = plan_of("/bin/true", {});
                   (void)spawner.spawn(plan, ProcessNumber{1});
