@@ -49,8 +49,8 @@ protected:
     }
     /// The descriptor that the check was told of; -1: none.
     [[nodiscard]] int told_filters() const {
-        for (std::string const& entry : sys.last_plan->environment(ProcessNumber{1}).entries()) {
-            if (entry.starts_with(filters_variable)) return std::atoi(entry.c_str() + entry.find('=') + 1);
+        for (std::string_view const entry : sys.last_plan->environment(ProcessNumber{1}).entries()) {
+            if (entry.starts_with(filters_variable)) return std::atoi(entry.data() + entry.find('=') + 1);
         }
         return -1;
     }
