@@ -61,6 +61,7 @@ ROWS = {
     "readlink": GOES_ON,
     "rt_sigaction": GOES_ON,
     "rt_sigprocmask": Row(False, "cannot block signals: ", refuses=True),
+    "setpgid": GOES_ON,
     "setsockopt": Row(False, "cannot listen on tcp:127.0.0.1:0: "),
     "signalfd4": Row(False, "cannot read signals from a descriptor: ", refuses=True),
     "socket": Row(False, "cannot listen on tcp:127.0.0.1:0: "),

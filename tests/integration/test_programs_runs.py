@@ -222,8 +222,10 @@ def test_what_comes_back_before_it_is_undone(place, how):
     again = launcher.wait_for_probe("say", text="stays")["pid"]
     said = [line["text"] for line in launcher.probe.all if line.get("text") in ("mounted", "stays")]
     assert said == ["mounted", "stays"] + (["mounted"] if how == "other" else []) + ["stays"]
-    launcher.signal_inside(again, signal.SIGUSR2)
-    assert launcher.stop() == Exit(code=0)
+    launcher.signal(signal.SIGTERM)
+    launcher.wait_signal(signal.SIGTERM, pid=again)
+    launcher.signal_inside(again, signal.SIGUSR2)  # not before: it would be started again
+    assert launcher.wait() == Exit(code=0)
 
 
 # --- schedules
