@@ -20,7 +20,7 @@ public:
     /// Both outlive this.
     FileAsker(Sys& sys, Children& children) : sys_(sys), children_(children) {}
 
-    /// What `work` returns, at most as much as a pipe holds; nullopt: the file system does not answer. Where no copy
+    /// What `work` returns, empty if the copy fails at it; nullopt: the file system does not answer. Where no copy
     /// can be started it is done here, as there is no other way.
     std::optional<std::string> ask(std::function<std::string()> const& work);
     /// When it is asked again, if that is later than now.

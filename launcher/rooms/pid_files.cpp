@@ -182,11 +182,12 @@ void PidFiles::look() {
     last_look_ = steady_clock::now();
     if (entries_.empty()) return;
     if (next_ == 0 && std::exchange(is_to_watch_, false)) watch();
-    std::size_t const end = std::min(next_ + most_per_round, entries_.size());
-    std::vector<Entry> const some(entries_.begin() + static_cast<std::ptrdiff_t>(std::min(next_, end)),
+    std::size_t const begin = next_ < entries_.size() ? next_ : 0;  // there may be fewer by now
+    std::size_t const end = std::min(begin + most_per_round, entries_.size());
+    std::vector<Entry> const some(entries_.begin() + static_cast<std::ptrdiff_t>(begin),
                                   entries_.begin() + static_cast<std::ptrdiff_t>(end));
     auto const seen = ask(some);
-    if (seen.empty()) return timer_.arm(asker_.recovers_at());
+    if (seen.empty()) return timer_.arm(std::max(asker_.recovers_at(), last_look_ + between_pid_attempts));
     next_ = end < entries_.size() ? end : 0;
     if (next_ != 0) look_soon();
     for (std::size_t at = 0; at < some.size(); ++at)
@@ -242,7 +243,7 @@ PidFiles::Seen PidFiles::see(std::string const& root_directory, std::string cons
                          {text.data(), static_cast<std::size_t>(size)});
 }
 
-/// Empty: the file system does not answer.
+/// Empty: the file system does not answer, or a copy has failed.
 std::vector<PidFiles::Seen> PidFiles::ask(std::vector<Entry> const& entries) {
     auto const answer = asker_.ask([&] {
         std::string bytes;

@@ -277,6 +277,18 @@ TEST_F(ProcessTreesTest, ADaemonOutlivesItsFirstProcess) {
     EXPECT_THAT(calls(), IsEmpty()) << "its mark is forgotten";
 }
 
+/// A copy that fails, for want of memory perhaps, is not followed by the next one at once.
+TEST_F(ProcessTreesTest, APidFileThatNobodyCanReadIsLeftForAMoment) {
+    run(daemon_program);
+    sys.copies_hang = true;  // nothing comes from it
+    pid_files.orphan_reaped();
+    TimePoint const end = std::chrono::steady_clock::now() + milliseconds(100);
+    EventLoop::Timer last(*loop, [] {});
+    last.arm(end);
+    until([end] { return std::chrono::steady_clock::now() >= end; });
+    EXPECT_THAT(std::ranges::count(sys.calls, "copy"), testing::AllOf(testing::Ge(1), testing::Le(2)));
+}
+
 TEST_F(ProcessTreesTest, ADaemonEndsWithItsGroup) {
     have_groups();
     run(daemon_program);
