@@ -78,6 +78,14 @@ void reset_signals() {
     (void)::sigprocmask(SIG_SETMASK, &none, nullptr);
 }
 
+/// Whoever reads our output to its end does not wait for a copy that outlives us.
+void let_standard_descriptors_go(int kept) {
+    int const null = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int const fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+        if (fd != kept) (void)(null >= 0 ? ::dup2(null, fd) : ::close(fd));
+    if (null > STDERR_FILENO) (void)::close(null);
+}
+
 void block_signals() {
     sigset_t all;
     ::sigfillset(&all);
@@ -123,6 +131,7 @@ std::expected<pid_t, int> RealSys::start_copy(int kept, std::function<void()> co
 std::expected<pid_t, int> RealSys::start_companion(int kept, std::function<void()> const& work) {
     auto const pid = fork_with(kept);
     if (pid != 0) return pid;
+    let_standard_descriptors_go(kept);
     block_signals();
     run(work);
 }

@@ -55,7 +55,7 @@ public:
     virtual std::expected<pid_t, int> start_copy(int kept, std::function<void()> const& work) = 0;
 
     /// The same without limits, for what goes on for as long as it has something to do, whether we live or not. Of the
-    /// signals only SIGKILL and SIGSTOP reach it.
+    /// signals only SIGKILL and SIGSTOP reach it, and of the descriptors it has only `kept`.
     virtual std::expected<pid_t, int> start_companion(int kept, std::function<void()> const& work) = 0;
 
     /// kill(2). Returns 0 or an errno.
