@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
-#include <optional>
 #include <span>
 #include <utility>
 
@@ -13,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/vfs.h>
 
+#include "launcher/output/message_socket.h"
 #include "launcher/output/rotating_file.h"
 
 namespace triton::launcher {
@@ -56,29 +55,6 @@ ssize_t receive(int channel, std::span<char> buffer) {
     return size;
 }
 
-bool send_parts(int channel, std::string_view first, std::string_view second) {
-    std::array<iovec, 2> parts{
-        {{const_cast<char*>(first.data()), first.size()}, {const_cast<char*>(second.data()), second.size()}}};
-    msghdr header{};
-    header.msg_iov = parts.data();
-    header.msg_iovlen = parts.size();
-    ssize_t size = -1;
-    do {
-        size = ::sendmsg(channel, &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (size < 0 && errno == EINTR);
-    return size >= 0;
-}
-
-/// Cuts a number and what ends it off the beginning of `text`; nullopt: there is none.
-std::optional<std::size_t> cut_number(std::string_view& text) {
-    std::size_t number = 0;
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (error != std::errc{}) return std::nullopt;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (!text.empty()) text.remove_prefix(1);
-    return number;
-}
-
 }  // namespace
 
 bool may_hang(int fd) {
@@ -111,7 +87,7 @@ void FarFile::connect(UniqueFd channel) {
     auto watch = loop_.on_readable(channel_.get(), [this] {
         read_answers();
         if (!channel_) flush();
-        if (moved_) moved_();  // may drop this
+        if (auto const moved = moved_) moved();  // a copy: it may drop this
     });
     if (watch) watch_ = std::move(*watch);  // without one, answers are read when something is sent
 }
@@ -180,18 +156,16 @@ void FarFile::drain(milliseconds limit) {
 
 void FarFile::send() {
     if (!channel_ || is_ending_) return;
-    if (is_to_open_ && !send_message('o', {})) return;
+    // A writer that has gone shows at the next look for answers.
+    if (is_to_open_ && !send_message(channel_.get(), "o", {})) return;
     is_to_open_ = false;
     while (sent_ < text_.size()) {
         std::string_view const part = std::string_view(text_).substr(sent_, longest_text);
-        if (!send_message('w', part)) return;
+        if (!send_message(channel_.get(), "w", part)) return;
         sent_ += part.size();
     }
     if (is_to_end_) is_ending_ = ::shutdown(channel_.get(), SHUT_WR) == 0;
 }
-
-/// Returns whether it was sent. A writer that has gone shows at the next look for answers.
-bool FarFile::send_message(char kind, std::string_view text) { return send_parts(channel_.get(), {&kind, 1}, text); }
 
 // From it.
 
@@ -210,10 +184,10 @@ void FarFile::take_answer(std::string_view answer) {
     bool const is_count = answer.starts_with("a ");
     if (!is_count && !answer.starts_with("e ")) return;
     answer.remove_prefix(2);
-    auto const number = cut_number(answer);
+    auto const number = take_number(answer, '\n');
     if (!number) return;
     if (is_count) {
-        confirmed_ += std::min(*number, sent_ - confirmed_);
+        confirmed_ += std::min<std::uint64_t>(*number, sent_ - confirmed_);
         moved_at_ = steady_clock::now();
         own_ = {};
         if (pending() > 0) return;
@@ -316,7 +290,7 @@ private:
         is_all_told_ = true;
         std::size_t const written = taken_ - file_.pending();
         if (written > confirmed_) {
-            if (send_parts(channel_, "a ", std::to_string(written - confirmed_)))
+            if (send_message(channel_, "a ", std::to_string(written - confirmed_)))
                 confirmed_ = written;
             else
                 is_all_told_ = false;
@@ -324,7 +298,7 @@ private:
         Error const& error = open_error_.code != 0 ? open_error_ : file_.error();
         if (error.code == told_.code && error.attempted == told_.attempted) return;
         std::string const text = std::to_string(error.code) + "\n" + error.attempted + "\n" + error.reason;
-        if (send_parts(channel_, "e ", text))
+        if (send_message(channel_, "e ", text))
             told_ = error;
         else
             is_all_told_ = false;

@@ -66,7 +66,6 @@ private:
     Result<> start_writer();
     void connect(UniqueFd channel);
     void send();
-    bool send_message(char kind, std::string_view text);
     void read_answers();
     void take_answer(std::string_view answer);
     void lose_writer();

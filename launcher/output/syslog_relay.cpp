@@ -3,13 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <string>
 #include <utility>
 
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <unistd.h>
+
+#include "launcher/output/message_socket.h"
 
 namespace triton::launcher {
 
@@ -18,15 +19,6 @@ namespace {
 constexpr std::size_t longest_answer = 64;
 constexpr int most_rounds_at_the_end = 32;  // a pipe is empty by then
 constexpr int bytes_under_way = 1 << 20;    // in the kernel; it gives what net.core.wmem_max allows
-
-/// Cuts the number off the beginning of `text`.
-std::uint64_t take_number(std::string_view& text) {
-    std::uint64_t number = 0;
-    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    if (text.starts_with(' ')) text.remove_prefix(1);
-    return error == std::errc{} ? number : 0;
-}
 
 }  // namespace
 
@@ -65,16 +57,7 @@ Result<> SyslogRelay::adopt(State const& state) {
 bool SyslogRelay::send(std::string_view address, std::string_view message) {
     if (!ours_) return false;
     std::string const head = std::to_string(sent_ + 1).append(" ").append(address).append(" ");
-    std::array<iovec, 2> parts{
-        {{const_cast<char*>(head.data()), head.size()}, {const_cast<char*>(message.data()), message.size()}}};
-    msghdr header{};
-    header.msg_iov = parts.data();
-    header.msg_iovlen = parts.size();
-    ssize_t size = -1;
-    do {
-        size = ::sendmsg(ours_.get(), &header, MSG_DONTWAIT | MSG_NOSIGNAL);
-    } while (size < 0 && errno == EINTR);
-    if (size < 0) return false;
+    if (!send_message(ours_.get(), head, message)) return false;
     ++sent_;
     return true;
 }
@@ -111,14 +94,14 @@ void SyslogRelay::take_answer(std::string_view answer) {
     std::uint64_t const open = sent_ - done_;
     if (answer.starts_with(begins)) {
         answer.remove_prefix(begins.size());
-        std::uint64_t const number = take_number(answer);
+        std::uint64_t const number = take_number(answer, ' ').value_or(0);
         if (number == 0 || number > sent_ || number - 1 <= done_) return;
         lost = number - 1 - done_;
         done_ = number - 1;
     } else if (answer.starts_with(is_done)) {
         answer.remove_prefix(is_done.size());
-        std::uint64_t const count = std::min(take_number(answer), open);
-        lost = std::min(take_number(answer), count);
+        std::uint64_t const count = std::min(take_number(answer, ' ').value_or(0), open);
+        lost = std::min(take_number(answer, ' ').value_or(0), count);
         done_ += count;
     }
     if (lost > 0 && lost_) lost_(lost);
