@@ -322,6 +322,17 @@ class Launcher:
         """The /proc directory of a process, by its id inside the namespace."""
         return self.namespace_root / "proc" / str(pid)
 
+    def children_whose(self, name, matches):
+        """Ids of the launcher's children, as PID 1, whose file of this name in /proc has such a text; one may end meanwhile."""
+        found = []
+        for pid in (self.proc(1) / "task" / "1" / "children").read_text().split():
+            try:
+                if matches((self.proc(pid) / name).read_text()):
+                    found.append(pid)
+            except (FileNotFoundError, ProcessLookupError):
+                pass
+        return found
+
     def is_alive(self, pid):
         """Whether the process exists inside the namespace and is not a zombie."""
         return status_of(self.proc(pid)).get("State", "Z")[0] not in "ZX"

@@ -1,6 +1,7 @@
 """Log files on a file system whose server does not answer: PID 1 goes on with everything else, and in the end nothing is
 missing."""
 
+import os
 import signal
 
 import pytest
@@ -50,8 +51,7 @@ def assert_serves(running):
 
 def writers(running):
     """The pids of the processes that write log files."""
-    children = (running.proc(1) / "task" / "1" / "children").read_text().split()
-    return [pid for pid in children if (running.proc(pid) / "comm").read_text() == "log-writer\n"]
+    return running.children_whose("comm", lambda text: text == "log-writer\n")
 
 
 def test_what_is_said_meanwhile_is_written_in_the_end(running, fuse):  # noqa: F811
@@ -122,6 +122,8 @@ def test_a_writer_that_is_killed_is_replaced(running, fuse):  # noqa: F811
 
 def test_signals_do_not_end_a_writer(running, fuse):  # noqa: F811
     before = writers(running)
+    links = [os.readlink(running.proc(before[0]) / "fd" / str(fd)) for fd in range(3)]
+    assert links == ["/dev/null"] * 3, "who reads the launcher's output would wait for it"
     for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGXFSZ):
         running.signal_inside(before[0], number)
     speak(running)
