@@ -57,7 +57,9 @@ def test_another_program_is_out_of_reach(place, reach):
               '{ kill -KILL $p && echo killed $p || echo refused $p; } >> "$1/told"; done')
     launcher, free = attacked(place, script, signals=reach)
     good = launcher.wait_for_event("process-started", program="good")["pid"]
-    assert (free / "told").read_text() == f"{'refused' if reach == 'own' else 'killed'} {good}\n"
+    told = (free / "told").read_text().splitlines()  # of the launcher's copies, too, which come and go
+    assert f"{'refused' if reach == 'own' else 'killed'} {good}" in told
+    assert reach == "any" or not [line for line in told if line.startswith("killed")]
     if reach == "own":
         assert launcher.stop() == Exit(code=0)
     ended = launcher.wait_for_event("process-exited", program="good")
