@@ -414,8 +414,14 @@ void ConfigurationKeeper::forget_files() {
 
 // For an upgrade.
 
+void ConfigurationKeeper::save(UpgradeState& state) const {
+    ledger_.save(state);
+    state.configuration_watch = watch_.handed();
+}
+
 void ConfigurationKeeper::restore(UpgradeState const& state) {
     is_node_known_ = true;
+    watch_.adopt(state.configuration_watch);
     ledger_.restore(state);
     if (!state.has_configuration) return;
     auto loaded = load_configuration(read_source(one_layer(state.configuration), source_), source_, environment_,

@@ -79,7 +79,7 @@ public:
     [[nodiscard]] bool take_news() { return std::exchange(has_news_, false); }
 
     // For an upgrade.
-    void save(UpgradeState& state) const { ledger_.save(state); }
+    void save(UpgradeState& state) const;
     /// The text that was active. The programs are restored elsewhere.
     void restore(UpgradeState const& state);
 

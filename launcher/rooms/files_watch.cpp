@@ -26,10 +26,10 @@ bool is_missing(std::string const& path) {
 }  // namespace
 
 FilesWatch::FilesWatch(EventLoop& loop, log::Log& log, ProgramTable const& table, Children& children, EventSink& events)
-    : loop_(loop),
-      log_(log),
+    : log_(log),
       table_(table),
       events_(events),
+      watcher_(loop, [this] { take_changes(); }),
       timer_(loop, [this] { time_passed(); }),
       scout_(children, files_key) {}
 
@@ -67,7 +67,7 @@ void FilesWatch::forget() {
     seen_.clear();
     before_.clear();
     scout_.cancel();
-    if (watcher_) watcher_->forget();
+    watcher_.forget();
 }
 
 void FilesWatch::save(UpgradeState& state) const {
@@ -76,11 +76,13 @@ void FilesWatch::save(UpgradeState& state) const {
             state.file_changes.push_back({static_cast<std::uint32_t>(program.id), program.changed, program.quiet_at});
     for (auto const& [path, file] : seen_)
         state.watched_files.push_back({path, file.device, file.inode, file.seconds, file.nanoseconds});
+    state.files_watch = watcher_.handed();
 }
 
 void FilesWatch::restore(std::vector<ProgramId> const& ids, UpgradeState const& state) {
+    watcher_.adopt(state.files_watch);
     (void)collect(ids);
-    if (paths_.empty()) return;
+    if (paths_.empty()) return forget();
     TimePoint const now = steady_clock::now();
     for (UpgradeState::FileChange const& change : state.file_changes) {
         auto const known = std::ranges::find(programs_, ProgramId{change.program}, &Program::id);
@@ -101,21 +103,17 @@ TimePoint FilesWatch::quiet_after(Program const& program, TimePoint now) const {
     return quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
 }
 
-Result<> FilesWatch::begin_to_watch() {
-    if (!watcher_) {
-        PathWatcher watcher = TRY(PathWatcher::create());
-        watch_ = TRY(loop_.on_readable(watcher.fd(), [this] { take_changes(); }));
-        watcher_ = std::move(watcher);
-    }
-    return watcher_->watch(paths_);
-}
-
 /// Follows the paths to where they lead now.
 void FilesWatch::look() {
     next_look_ = TimePoint::max();
-    Result<> const watched = begin_to_watch();
+    Result<> const watched = watcher_.watch(paths_);
     last_look_ = steady_clock::now();  // counted from the end of the look, which may have taken long
     if (watcher_) {
+        if (!before_.empty()) {
+            // The same changes may be told by both: patterns by the one alone, new directories by the other.
+            for (std::size_t const which : watcher_->take_changes())
+                note_change(which, last_look_);
+        }
         for (std::size_t const which : watcher_->changed_since(std::exchange(before_, {})))
             note_change(which, last_look_);
         seen_ = watcher_->identities();

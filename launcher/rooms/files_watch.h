@@ -7,11 +7,11 @@
 
 #include "launcher/children/children.h"
 #include "launcher/rooms/file_scout.h"
+#include "launcher/rooms/path_watch.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
-#include "lib/base/path_watcher.h"
 #include "lib/log/log.h"
 
 namespace triton::launcher {
@@ -54,7 +54,6 @@ private:
     [[nodiscard]] ProgramPlan const& plan_of(Program const& program) const { return *table_[program.id].plan; }
     [[nodiscard]] TimePoint quiet_after(Program const& program, TimePoint now) const;
     bool collect(std::vector<ProgramId> const& ids);
-    Result<> begin_to_watch();
     void rehearse() const;
     void proceed();
     void look();
@@ -65,17 +64,15 @@ private:
     void act(Program& program);
     void arm();
 
-    EventLoop& loop_;
     log::Log& log_;
     ProgramTable const& table_;
     EventSink& events_;
     std::vector<Program> programs_;
     std::vector<std::string> paths_;   // of all
     std::vector<std::size_t> owners_;  // whose each is: a place in programs_
-    std::optional<PathWatcher> watcher_;
+    PathWatch watcher_;
     PathWatcher::Identities seen_;    // at the latest look
     PathWatcher::Identities before_;  // by the version before us, to be compared at the first look
-    EventLoop::Watch watch_;          // after what it watches, to be dropped before it
     EventLoop::Timer timer_;
     FileScout scout_;
     TimePoint not_before_{};                  // the next look, after a vain one

@@ -77,7 +77,6 @@ struct PidFiles::Seen {
 PidFiles::PidFiles(Sys& sys, EventLoop& loop, log::Log& log, ProgramTable const& table, Supervisor const& supervisor,
                    Children& children, Channels const& channels, EventSink& events)
     : sys_(sys),
-      loop_(loop),
       log_(log),
       table_(table),
       supervisor_(supervisor),
@@ -85,6 +84,12 @@ PidFiles::PidFiles(Sys& sys, EventLoop& loop, log::Log& log, ProgramTable const&
       channels_(channels),
       events_(events),
       asker_(sys, children),
+      watcher_(loop,
+               [this] {
+                   if (!watcher_->take_events()) return;
+                   is_to_watch_ = true;
+                   look_soon();
+               }),
       timer_(loop, [this] { look(); }) {}
 
 std::vector<PidFiles::Entry>::iterator PidFiles::find(ProcessId id) {
@@ -117,11 +122,12 @@ std::uint64_t PidFiles::ended(ProcessId id) {
     std::uint64_t const mark = found->mark;
     told_.erase(told_.begin() + (found - entries_.begin()));
     entries_.erase(found);
-    if (entries_.empty() && watcher_) watcher_->forget();
+    if (entries_.empty()) watcher_.forget();
     return mark;
 }
 
 void PidFiles::restore(UpgradeState const& state) {
+    watcher_.adopt(state.pid_files_watch);
     for (Entry const& entry : state.pid_files) {
         if (entry.program >= table_.size()) continue;
         // Of a program that has left nobody reads the file; the mark still says which processes are its own.
@@ -129,7 +135,7 @@ void PidFiles::restore(UpgradeState const& state) {
         entries_.push_back(entry);
         told_.emplace_back();
     }
-    if (entries_.empty()) return;
+    if (entries_.empty()) return watcher_.forget();
     is_to_watch_ = true;
     look_soon();  // the file may have changed in between
 }
@@ -148,18 +154,7 @@ void PidFiles::watch() {
     });
     Result<> const watched = [&]() -> Result<> {
         if (!walked) return fail(ErrorKind::unavailable, "look at them", "a file system does not answer");
-        if (!watcher_) {
-            PathWatcher watcher = TRY(PathWatcher::create());
-            watch_ = TRY(loop_.on_readable(
-                watcher.fd(),
-                [this] {
-                    if (!watcher_->take_events()) return;
-                    is_to_watch_ = true;
-                    look_soon();
-                }));
-            watcher_ = std::move(watcher);
-        }
-        return watcher_->watch(paths);
+        return watcher_.watch(paths);
     }();
     if (watched) {
         is_blind_ = false;

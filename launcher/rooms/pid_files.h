@@ -11,11 +11,11 @@
 #include "launcher/children/children.h"
 #include "launcher/rooms/channels.h"
 #include "launcher/rooms/file_asker.h"
+#include "launcher/rooms/path_watch.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
-#include "lib/base/path_watcher.h"
 #include "lib/base/result.h"
 #include "lib/log/log.h"
 
@@ -63,7 +63,10 @@ public:
     }
 
     // For an upgrade.
-    void save(UpgradeState& state) const { state.pid_files = entries_; }
+    void save(UpgradeState& state) const {
+        state.pid_files = entries_;
+        state.pid_files_watch = watcher_.handed();
+    }
     /// After its program and its process are known again.
     void restore(UpgradeState const& state);
 
@@ -88,7 +91,6 @@ private:
     std::optional<Pid> refuse(Entry const& entry, std::string why);
 
     Sys& sys_;
-    EventLoop& loop_;
     log::Log& log_;
     ProgramTable const& table_;
     Supervisor const& supervisor_;
@@ -98,8 +100,7 @@ private:
     std::vector<Entry> entries_;  // of those that are starting or run
     FileAsker asker_;
     std::vector<Told> told_;  // of each: what was refused last
-    std::optional<PathWatcher> watcher_;
-    EventLoop::Watch watch_;  // after what it watches, to be dropped before it
+    PathWatch watcher_;
     EventLoop::Timer timer_;
     TimePoint last_look_{};
     std::size_t next_ = 0;      // of the entries, to look at; those before it have been, in this pass

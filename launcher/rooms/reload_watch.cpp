@@ -20,7 +20,13 @@ constexpr Duration between_file_looks = std::chrono::seconds(10);
 }  // namespace
 
 ReloadWatch::ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> read, std::function<void()> burst_begins)
-    : loop_(loop), log_(log), burst_begins_(std::move(burst_begins)), timer_(loop, std::move(read)) {}
+    : log_(log),
+      burst_begins_(std::move(burst_begins)),
+      watcher_(loop,
+               [this] {
+                   if (watcher_->take_events()) ask();
+               }),
+      timer_(loop, std::move(read)) {}
 
 void ReloadWatch::read_now() { timer_.arm(steady_clock::now()); }
 
@@ -41,16 +47,9 @@ void ReloadWatch::begin_look() {
 }
 
 Result<> ReloadWatch::watch(std::vector<std::string> const& paths) {
-    if (!watcher_) {
-        PathWatcher watcher = TRY(PathWatcher::create());
-        watch_ = TRY(loop_.on_readable(
-            watcher.fd(),
-            [this] {
-                if (watcher_->take_events()) ask();
-            }));
-        watcher_ = std::move(watcher);
-    }
-    return watcher_->watch(paths);
+    Result<> const watched = watcher_.watch(paths);
+    if (std::exchange(has_stale_events_, false)) (void)watcher_->take_events();
+    return watched;
 }
 
 void ReloadWatch::end_look(Result<> const& watched) {
@@ -67,7 +66,7 @@ void ReloadWatch::end_look(Result<> const& watched) {
 
 void ReloadWatch::forget() {
     timer_.disarm();
-    if (!std::exchange(has_forgotten_, true) && watcher_) watcher_->forget();
+    if (!std::exchange(has_forgotten_, true)) watcher_.forget();
 }
 
 }  // namespace triton::launcher

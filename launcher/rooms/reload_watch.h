@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
+#include "launcher/rooms/path_watch.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
-#include "lib/base/path_watcher.h"
 #include "lib/log/log.h"
 
 namespace triton::launcher {
@@ -34,21 +34,28 @@ public:
     /// the one thing that is ever polled.
     void end_look(Result<> const& watched);
 
+    // For an upgrade.
+    [[nodiscard]] std::optional<PathWatcher::Handed> handed() const { return watcher_.handed(); }
+    /// What has changed before the first look goes unseen.
+    void adopt(std::optional<PathWatcher::Handed> const& handed) {
+        watcher_.adopt(handed);
+        has_stale_events_ = handed.has_value();
+    }
+
     /// Reading ends. The kernel frees watches after a grace period, and closing inotify waits for that: up
     /// to 20 ms at our end. Called when a stop begins, the period passes while the processes stop.
     void forget();
 
 private:
-    EventLoop& loop_;
     log::Log& log_;
     std::function<void()> burst_begins_;
-    std::optional<PathWatcher> watcher_;
-    EventLoop::Watch watch_;  // after what it watches, to be dropped before it
+    PathWatch watcher_;
     EventLoop::Timer timer_;
     TimePoint burst_began_{};
     TimePoint last_look_{};
-    TimePoint next_look_{};  // at their rate, one each between_reloads
-    bool is_blind_ = false;  // changes of files go unseen
+    TimePoint next_look_{};          // at their rate, one each between_reloads
+    bool is_blind_ = false;          // changes of files go unseen
+    bool has_stale_events_ = false;  // of before the look that comes
     bool has_forgotten_ = false;
 };
 

@@ -27,6 +27,8 @@ namespace {
 
 /// What a version that can take over answers to `upgrade-check`, before its version line.
 constexpr std::string_view fit = "fit to take over: ";
+// And after it, when it goes on with descriptors of inotify: older ones would refuse what they do not know.
+constexpr std::string_view takes_watches = "takes watches";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
 // How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
@@ -134,7 +136,7 @@ bool Upgrader::has_changed() const {
 
 /// Runs `PATH upgrade-check OUR-ARGUMENTS` with the state as its standard input.
 Result<> Upgrader::check_successor() {
-    UniqueFd const state = TRY(seal_upgrade_state(write_upgrade_state(owner_.state())));
+    UniqueFd const state = TRY(seal_upgrade_state(write_upgrade_state(state_for_successor())));
     int ends[2] = {-1, -1};
     if (::pipe2(ends, O_CLOEXEC) != 0) return fail(errno, "make a pipe");
     attempt_->answer = UniqueFd{ends[0]};
@@ -176,6 +178,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
         return give_up({ErrorKind::refused, {}, "the launcher is stopping", {}});
     if (outcome.is_ok() && !lines.empty() && lines.front().starts_with(fit)) {
         attempt_->version = lines.front().substr(fit.size());
+        attempt_->takes_watches = std::ranges::find(lines, takes_watches) != lines.end();
         attempt_->is_checked = true;
         attempt_->give_up_at = steady_clock::now() + time_to_get_ready;
         return try_timer_.arm(steady_clock::now());
@@ -239,9 +242,15 @@ bool Upgrader::is_start_under_way() const {
     return false;
 }
 
+UpgradeState Upgrader::state_for_successor() const {
+    UpgradeState state = owner_.state();
+    if (!attempt_->takes_watches) state.configuration_watch = state.files_watch = state.pid_files_watch = std::nullopt;
+    return state;
+}
+
 /// Returns only with an error; then everything is as it was.
 Result<> Upgrader::become_successor() {
-    UpgradeState state = owner_.state();
+    UpgradeState state = state_for_successor();
     if (attempt_->program.is_script) state.script = attempt_->program.file.get();
     if (has_left_filters()) state.filters = attempt_->filters.get();
     log_.flush();
@@ -307,7 +316,7 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
         }
         if (auto const compiler = own_compiler()) result.filters = write_compiled_filters(loaded->programs, *compiler);
     }
-    result.output = std::string(fit) + std::string(version()) + "\n";
+    result.output = std::string(fit) + std::string(version()) + "\n" + std::string(takes_watches) + "\n";
     return result;
 }
 

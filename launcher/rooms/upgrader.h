@@ -57,8 +57,9 @@ private:
         std::string path;
         Successor program;
         std::string version;  // of the new one, once it has answered
-        UniqueFd answer;      // of the check
-        UniqueFd filters;     // a memory file for those that it compiles; empty: there was no memory for one
+        bool takes_watches = false;
+        UniqueFd answer;   // of the check
+        UniqueFd filters;  // a memory file for those that it compiles; empty: there was no memory for one
         bool is_checked = false;
         TimePoint give_up_at{};
     };
@@ -68,6 +69,7 @@ private:
     [[nodiscard]] bool has_left_filters() const;
     void try_now();
     [[nodiscard]] bool is_start_under_way() const;
+    [[nodiscard]] UpgradeState state_for_successor() const;
     Result<> become_successor();
     [[nodiscard]] int execute(std::vector<int> descriptors, int sealed);
     void give_up(Error error);
@@ -89,7 +91,8 @@ private:
 /// Inherited descriptors must be closed in every child. One by one: that works whatever a seccomp profile refuses.
 void set_close_on_exec(std::vector<int> const& descriptors, bool is_set);
 
-/// What `upgrade-check` answers: one line that the version which runs knows, or why it cannot be.
+/// What `upgrade-check` answers: one line that the version which runs knows and what older ones do not know, or why it
+/// cannot be.
 struct UpgradeCheck {
     std::string output;
     int exit_code = 0;

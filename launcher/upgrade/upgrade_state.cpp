@@ -419,6 +419,12 @@ constexpr void describe(A& a, UpgradeState::WatchedFile const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, PathWatcher::Handed const*) {
+    a("inotify", &PathWatcher::Handed::inotify);
+    a("watches", &PathWatcher::Handed::watches);
+}
+
+template <class A>
 constexpr void describe(A& a, UpgradeState const*) {
     a("version", &UpgradeState::version);
     a("pid", &UpgradeState::pid);
@@ -450,6 +456,9 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("pid_files", &UpgradeState::pid_files);
     a("file_changes", &UpgradeState::file_changes);
     a("watched_files", &UpgradeState::watched_files);
+    a("configuration_watch", &UpgradeState::configuration_watch);
+    a("files_watch", &UpgradeState::files_watch);
+    a("pid_files_watch", &UpgradeState::pid_files_watch);
     a("pod", &UpgradeState::pod);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);
@@ -768,6 +777,8 @@ std::vector<int> UpgradeState::descriptors() const {
         all.push_back(agent_link.ours);
         all.push_back(agent_link.theirs);
     }
+    for (auto const* const watch : {&configuration_watch, &files_watch, &pid_files_watch})
+        if (*watch) all.push_back((*watch)->inotify);
     if (script) all.push_back(*script);
     if (filters) all.push_back(*filters);
     return all;

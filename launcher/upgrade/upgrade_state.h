@@ -19,6 +19,7 @@
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
+#include "lib/base/path_watcher.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/process/command_runner.h"
@@ -110,6 +111,10 @@ struct UpgradeState {
     std::vector<PidFile> pid_files;
     std::vector<FileChange> file_changes;
     std::vector<WatchedFile> watched_files;
+    // The kernel would close them at execve(2), which takes up to 20 ms: their watches end after a grace period.
+    std::optional<PathWatcher::Handed> configuration_watch;
+    std::optional<PathWatcher::Handed> files_watch;  ///< of what `files` of programs names
+    std::optional<PathWatcher::Handed> pid_files_watch;
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet

@@ -127,6 +127,21 @@ Result<PathWatcher> PathWatcher::create() {
     return PathWatcher{std::move(inotify)};
 }
 
+PathWatcher PathWatcher::adopt(Handed const& handed) {
+    PathWatcher watcher{UniqueFd{handed.inotify}};
+    for (int const watch : handed.watches)
+        watcher.names_[watch];
+    return watcher;
+}
+
+PathWatcher::Handed PathWatcher::handed() const {
+    Handed handed{inotify_.get(), {}};
+    for (auto const& [watch, names] : names_)
+        handed.watches.push_back(watch);
+    std::ranges::sort(handed.watches);
+    return handed;
+}
+
 /// Walks the path as the kernel would, and notes in which directory which name decides where it leads: links, the file
 /// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance.
 std::string PathWatcher::collect(std::string const& path, std::size_t which, Wanted& wanted) {

@@ -28,8 +28,19 @@ public:
     };
     using Identities = std::unordered_map<std::string, Identity>;  ///< by path
 
+    /// What goes on in another version of this program, under the same descriptor.
+    struct Handed {
+        int inotify = -1;
+        std::vector<int> watches;  ///< that the descriptor has
+        bool operator==(Handed const&) const = default;
+    };
+
     /// Errors: those of inotify_init1(2); EMFILE when the user's inotify instances are used up.
     static Result<PathWatcher> create();
+    /// Goes on with a descriptor that it owns from now on. Events before the first watch() concern nothing.
+    static PathWatcher adopt(Handed const& handed);
+    /// The descriptor stays ours.
+    [[nodiscard]] Handed handed() const;
 
     /// Borrowed; readable when there may be something to see.
     [[nodiscard]] int fd() const { return inotify_.get(); }

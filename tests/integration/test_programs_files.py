@@ -139,19 +139,20 @@ def test_a_change_is_not_lost_in_an_upgrade(place):
     assert launcher.stop() == Exit(code=0)
 
 
+@pytest.mark.parametrize("watched", ["cert.pem", "*.pem"])
 @pytest.mark.parametrize("command", ["echo two >{0}", "echo two >{0}.new; mv {0}.new {0}", "true"])
-def test_a_change_while_nobody_watches(place, command):
+def test_a_change_while_nobody_watches(place, command, watched):
     """Between the last look of the former launcher and the first of the new one: here in the new one's own start."""
     path = place.area / "cert.pem"
     path.write_text("one")
     new = place.area / "new"
     new.write_text(f'#!/bin/sh\n[ "$1" = upgrade-check ] || {{ {command.format(path)}; }}\nexec {place.binary} "$@"\n')
     new.chmod(0o755)
-    launcher = run(place, {"web": service("web", files=files(path))})
+    launcher = run(place, {"web": service("web", files=files(place.area / watched))})
     launcher.wait_started(tag="web")
     launcher.ctl("upgrade", new)
     if command != "true":
-        launcher.wait_for_event("files-changed", program="web", path=str(path))
+        launcher.wait_for_event("files-changed", program="web", path=str(place.area / watched))
         launcher.wait_up(tag="web")
     launcher.quiet_for(0.2, launcher.probe)
     assert launcher.stop() == Exit(code=0)

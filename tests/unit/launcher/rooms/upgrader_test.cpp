@@ -38,6 +38,7 @@ protected:
     UpgradeState state() override {
         UpgradeState state = RoomsSubject::state();
         if (handed) state.notify.pipes.push_back({{0, 1}, handed.get()});
+        if (watch) state.files_watch = state.configuration_watch = PathWatcher::Handed{watch.get(), {1, 2}};
         return state;
     }
     /// The new version says this, and ends so.
@@ -66,6 +67,7 @@ protected:
 
     std::vector<std::string> executed;
     UniqueFd handed;  // what is to be handed over beside the state
+    UniqueFd watch;
     int state_fd = -1;
     bool is_inherited = false;
     std::string state_text;
@@ -127,6 +129,28 @@ TEST_F(UpgraderTest, AnOlderVersionThatLeavesNothingIsToldOfNothing) {
     upgrade();
     until([this] { return !executed.empty(); });
     EXPECT_THAT(state_text, Not(HasSubstr("filters")));
+}
+
+TEST_F(UpgraderTest, WatchesGoOnInAVersionThatTakesThem) {
+    watch = UniqueFd{::memfd_create("watch", MFD_CLOEXEC)};
+    for (bool const takes : {false, true}) {
+        bool is_left_open = false;
+        sys.on_execute = [&, execute = sys.on_execute](auto... arguments) {
+            is_left_open = ::fcntl(watch.get(), F_GETFD) == 0;
+            return execute(arguments...);
+        };
+        answer(takes ? "fit to take over: 2.0\ntakes watches\n" : "fit to take over: 2.0\n");
+        upgrade();
+        until([&] { return executed.size() == (takes ? 2 : 1); });
+        EXPECT_EQ(is_left_open, takes);
+        EXPECT_EQ(state_text.find("_watch\":{") != state_text.npos, takes) << state_text;
+    }
+}
+
+TEST_F(UpgraderTest, TheCheckSaysThatThisVersionTakesWatches) {
+    UpgradeCheck const checked = check_upgrade(write_upgrade_state({}), options, environment);
+    EXPECT_THAT(checked.output, testing::StartsWith("fit to take over: "));
+    EXPECT_THAT(checked.output, testing::EndsWith("\ntakes watches\n"));
 }
 
 TEST_F(UpgraderTest, TheCheckLeavesWhatItHasCompiled) {

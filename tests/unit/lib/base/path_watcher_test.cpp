@@ -57,6 +57,27 @@ TEST_F(PathWatcherTest, SaysWhichPathsHaveChanged) {
     EXPECT_EQ(watcher->take_changes(), Places{});
 }
 
+/// As after an execve(2): the descriptor, its queue and its watches stay, what was known of them is gone.
+TEST_F(PathWatcherTest, GoesOnWithWhatAnotherVersionHasMade) {
+    std::filesystem::create_directories(directory / "a");
+    std::filesystem::create_directories(directory / "b");
+    ASSERT_TRUE(watcher->watch(std::vector<std::string>{directory / "a/one", directory / "b/one"}));
+    PathWatcher::Handed handed = watcher->handed();
+    EXPECT_GE(handed.watches.size(), 3U) << "both directories and the one that has them";
+    std::ofstream(directory / "a/one") << "1";
+
+    handed.inotify = ::fcntl(handed.inotify, F_DUPFD_CLOEXEC, 0);  // ours is closed when the old watcher is
+    PathWatcher next = PathWatcher::adopt(handed);
+    EXPECT_EQ(next.handed(), handed) << "the next version may be replaced before it looks";
+    EXPECT_FALSE(next.fd() < 0);
+    ASSERT_TRUE(next.watch(std::vector<std::string>{directory / "a/one", directory / "a/*.pem"}));
+    EXPECT_EQ(next.take_changes(), std::vector<std::size_t>{0}) << "what has happened in between is in the queue";
+    std::ofstream(directory / "b/one") << "1";
+    EXPECT_FALSE(next.has_events()) << "the watch that nobody wants any more is gone";
+    std::ofstream(directory / "a/new.pem") << "1";
+    EXPECT_EQ(next.take_changes(), std::vector<std::size_t>{1});
+}
+
 TEST_F(PathWatcherTest, SeesWhatDecidesWhereAPathLeads) {
     auto const file = directory / "a/b/file";
     for (auto const& change : std::initializer_list<std::function<void()>>{
