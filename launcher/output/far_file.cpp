@@ -8,11 +8,11 @@
 
 #include <linux/magic.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/vfs.h>
 
 #include "launcher/output/message_socket.h"
-#include "launcher/output/rotating_file.h"
 
 namespace triton::launcher {
 
@@ -46,6 +46,13 @@ constexpr std::array served_by_others{static_cast<unsigned long>(NFS_SUPER_MAGIC
                                       beegfs,
                                       gpfs,
                                       orangefs};
+
+/// As much of the text as a message can have: whole lines, where one fits.
+std::string_view first_message(std::string_view text) {
+    if (text.size() <= FarFile::longest_text) return text;
+    std::size_t const newline = text.rfind('\n', FarFile::longest_text - 1);
+    return text.substr(0, newline == text.npos ? FarFile::longest_text : newline + 1);
+}
 
 ssize_t receive(int channel, std::span<char> buffer) {
     ssize_t size = -1;
@@ -160,7 +167,7 @@ void FarFile::send() {
     if (is_to_open_ && !send_message(channel_.get(), "o", {})) return;
     is_to_open_ = false;
     while (sent_ < text_.size()) {
-        std::string_view const part = std::string_view(text_).substr(sent_, longest_text);
+        std::string_view const part = first_message(std::string_view(text_).substr(sent_));
         if (!send_message(channel_.get(), "w", part)) return;
         sent_ += part.size();
     }
@@ -225,7 +232,7 @@ constexpr milliseconds between_tries{1000};
 
 class Writer {
 public:
-    Writer(int channel, LogFile::Settings const& settings) : channel_(channel), file_(settings) {}
+    Writer(int channel, LogFile& file) : channel_(channel), file_(file) {}
 
     void run() {
         if (!open_first()) return;
@@ -305,7 +312,7 @@ private:
     }
 
     int channel_;
-    RotatingFile file_;
+    LogFile& file_;
     std::array<char, longest_message> buffer_{};
     std::size_t taken_ = 0;
     std::size_t confirmed_ = 0;
@@ -317,6 +324,22 @@ private:
 
 }  // namespace
 
-void write_for_other(int channel, LogFile::Settings const& settings) { Writer(channel, settings).run(); }
+Result<UniqueFd> start_writer(StartCompanion const& start, std::string const& path,
+                              std::function<void(int channel)> const& work) {
+    std::array<int, 2> ends{-1, -1};
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
+        return fail(errno, "make a channel to the writer of " + path);
+    UniqueFd ours{ends[0]};
+    UniqueFd const theirs{ends[1]};
+    TRY(start(
+        theirs.get(),
+        [&] {
+            (void)::prctl(PR_SET_NAME, "log-writer");
+            work(theirs.get());
+        }));
+    return ours;
+}
+
+void write_for_other(int channel, LogFile& file) { Writer(channel, file).run(); }
 
 }  // namespace triton::launcher

@@ -90,7 +90,14 @@ private:
     Error own_;
 };
 
+/// What starts a process that serves the launcher: see Children::start_companion().
+using StartCompanion = std::function<Result<>(int kept, std::function<void()> const& work)>;
+/// Starts a writer, in which `work` is called with its end of the channel. Returns ours. Errors: those of socketpair(2)
+/// and fork(2). `path`: of the file, for errors.
+Result<UniqueFd> start_writer(StartCompanion const& start, std::string const& path,
+                              std::function<void(int channel)> const& work);
+
 /// The writer's end: writes what comes by the channel (borrowed) until its other end is closed.
-void write_for_other(int channel, LogFile::Settings const& settings);
+void write_for_other(int channel, LogFile& file);
 
 }  // namespace triton::launcher

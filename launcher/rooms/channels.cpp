@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "launcher/control/control_backend.h"
+#include "launcher/output/rotating_file.h"
 #include "launcher/terminal/screen_modes.h"
 
 namespace triton::launcher {
@@ -121,7 +122,13 @@ void Channels::open() {
                         std::to_string(messages) + " messages for syslog lost: they waited for " + std::string(address),
                         {{"address", address}, {"messages", static_cast<std::int64_t>(messages)}});
                 },
-            .start_writer = [this](LogFile::Settings const& settings) { return start_writer(settings); }});
+            .start_writer =
+                [this](LogFile::Settings const& settings) {
+                    return start_writer(start_companion_, settings.path, [&](int channel) {
+                        RotatingFile file(settings);
+                        write_for_other(channel, file);
+                    });
+                }});
     output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
     lines_ = std::make_unique<LineWatches>(
@@ -143,22 +150,6 @@ void Channels::open() {
 
 /// The directory of the control socket: that place is ours. Without such a socket, names in the file system are not
 /// needed.
-/// Errors: those of socketpair(2) and fork(2).
-Result<UniqueFd> Channels::start_writer(LogFile::Settings const& settings) {
-    std::array<int, 2> ends{-1, -1};
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0)
-        return fail(errno, "make a channel to the writer of " + settings.path);
-    UniqueFd ours{ends[0]};
-    UniqueFd const theirs{ends[1]};
-    TRY(start_companion_(
-        theirs.get(),
-        [&] {
-            (void)::prctl(PR_SET_NAME, "log-writer");
-            write_for_other(theirs.get(), settings);
-        }));
-    return ours;
-}
-
 std::string Channels::notify_directory() const {
     std::size_t const slash = options_.control_socket.rfind('/');
     return slash == std::string::npos || slash == 0 ? "" : options_.control_socket.substr(0, slash) + "/notify";

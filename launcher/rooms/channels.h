@@ -60,7 +60,6 @@ public:
     void set_owner_of_forks(std::function<bool(ProcessId, pid_t)> is_own) { is_own_ = std::move(is_own); }
 
     /// What starts the writers of log files on file systems that may hang: Children::start_companion().
-    using StartCompanion = std::function<Result<>(int kept, std::function<void()> const& work)>;
     void set_start_of_writers(StartCompanion start) { start_companion_ = std::move(start); }
 
     // For each process.
@@ -137,7 +136,6 @@ private:
     [[nodiscard]] Result<> add_link(ProgramPlan const& plan, process::StartFiles& files);
     Result<> add_readiness(ProcessId id, ProgramPlan const& plan, Hands& hands);
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
-    Result<UniqueFd> start_writer(LogFile::Settings const& settings);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
     void tell_missed(OutputKey key);
     [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;

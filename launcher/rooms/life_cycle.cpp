@@ -19,12 +19,14 @@ namespace triton::launcher {
 using std::chrono::steady_clock;
 
 LifeCycle::LifeCycle(LaunchOptions const& options, ProcessSetup const& setup, Sys& sys, EventLoop& loop, log::Log& log,
-                     Supervisor const& supervisor, PodState const& pod, EventSink& events, Listener& listener)
+                     LogKeeper& log_file, Supervisor const& supervisor, PodState const& pod, EventSink& events,
+                     Listener& listener)
     : options_(options),
       setup_(setup),
       sys_(sys),
       loop_(loop),
       log_(log),
+      log_file_(log_file),
       supervisor_(supervisor),
       pod_(pod),
       events_(events),
@@ -74,7 +76,7 @@ void LifeCycle::take_signals() {
 
 void LifeCycle::take(int signo) {
     if (signo == SIGHUP) {
-        reopen_log();
+        log_file_.reopen();
         return listener_.hung_up();
     }
     if (signo == SIGTTIN || signo == SIGTTOU) return;  // the terminal speaks to us, not to them
@@ -137,7 +139,7 @@ void LifeCycle::reboot_if_asked() {
 }
 
 void LifeCycle::tell_start() {
-    Result<> const log_file = log_.open_file();
+    Result<> const log_file = log_file_.open();
     auto const pid = std::int64_t{sys_.own_pid()};
     log_.write(log::LogLevel::info, "launcher-started", version_line() + " started, pid " + std::to_string(pid),
                {{"version", std::string_view(version())}, {"pid", pid}, {"pid1", setup_.is_pid_1}});
@@ -149,17 +151,6 @@ void LifeCycle::tell_start() {
         log_.write(log::LogLevel::warning, "option-warning", warning);
     for (std::string const& warning : setup_.warnings)
         log_.write(log::LogLevel::warning, "setup-warning", warning);
-}
-
-void LifeCycle::reopen_log() {
-    Result<bool> const reopened = log_.reopen_file(true);
-    if (!reopened) {
-        log_.write(log::LogLevel::warning, "log-reopen-failed", reopened.error().text(),
-                   {{"error", std::string_view(reopened.error().text())}});
-    } else if (*reopened) {
-        log_.write(log::LogLevel::info, "log-reopened", "log file " + options_.log.path + " opened again",
-                   {{"path", std::string_view(options_.log.path)}});
-    }
 }
 
 // The service manager.

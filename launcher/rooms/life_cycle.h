@@ -9,6 +9,7 @@
 #include "launcher/children/sys.h"
 #include "launcher/control/control_backend.h"
 #include "launcher/plan/launch_options.h"
+#include "launcher/rooms/log_keeper.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/services/notify.h"
 #include "launcher/supervisor/supervisor.h"
@@ -37,7 +38,8 @@ public:
     };
     /// All outlive this.
     LifeCycle(LaunchOptions const& options, ProcessSetup const& setup, Sys& sys, EventLoop& loop, log::Log& log,
-              Supervisor const& supervisor, PodState const& pod, EventSink& events, Listener& listener);
+              LogKeeper& log_file, Supervisor const& supervisor, PodState const& pod, EventSink& events,
+              Listener& listener);
 
     /// Errors: those of epoll_ctl(2).
     Result<> watch_signals();
@@ -70,7 +72,6 @@ private:
     [[nodiscard]] int meaning(signalfd_siginfo const& info) const;
     [[nodiscard]] bool is_stop(int signo) const;
     void take(int signo);
-    void reopen_log();
     void stop(int signo);
     bool begin_linger();
     void tell_running(std::uint32_t wanted);
@@ -80,6 +81,7 @@ private:
     Sys& sys_;
     EventLoop& loop_;
     log::Log& log_;
+    LogKeeper& log_file_;
     Supervisor const& supervisor_;
     PodState const& pod_;
     EventSink& events_;

@@ -28,6 +28,7 @@ UpgradeState Handover::collect() const {
     rooms_.programs.save(state);
     rooms_.keeper.save(state);
     rooms_.pid_files.save(state);
+    rooms_.log_file.save(state);
     rooms_.life.save(state);
     rooms_.port.save(state);
     return state;

@@ -33,6 +33,7 @@ public:
         Programs& programs;
         ConfigurationKeeper& keeper;
         PidFiles& pid_files;
+        LogKeeper& log_file;
         LifeCycle& life;
         ControlPort& port;
     };

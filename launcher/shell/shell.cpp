@@ -68,12 +68,14 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
       trees_(options, sys, table_, children_, channels_, pid_files_),
-      life_(options, setup_, sys, loop, log_, supervisor_, agent_.pod(), *this, *this),
+      log_file_(options.log, loop, log_,
+                [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); }),
+      life_(options, setup_, sys, loop, log_, log_file_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
             {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
       handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
-                 pid_files_, life_, port_}) {
+                 pid_files_, log_file_, life_, port_}) {
     channels_.set_start_of_writers(
         [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); });
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
@@ -280,6 +282,7 @@ void Shell::end_round() {
     port_.end_round();
     if (channels_.lines() && channels_.lines()->is_to_catch_up()) lines_timer_.arm(steady_clock::now());
     log_.flush();
+    log_file_.end_round();
     console_.flush();
     children_.end_round();
     if (!std::exchange(gives_memory_back_, false)) return;
@@ -341,6 +344,7 @@ int Shell::shut_down() {
     port_.end_round();
     log_.flush();
     console_.drain(time_to_drain);
+    log_file_.drain(time_to_drain);
     life_.reboot_if_asked();
     return life_.exit_code();
 }
@@ -416,7 +420,7 @@ Result<int> Shell::take_over(UpgradeState state) {
     handover_.restore(supervisor_policy(), state);
     make_room_for_what_runs();
     port_.open(state.control);
-    Result<> const log_file = log_.open_file();
+    Result<> const log_file = log_file_.restore(state);
     if (!log_file) log_.write(log::LogLevel::error, "log-open-failed", log_file.error().text() + "; trying again");
     bool const has_agent = std::ranges::any_of(
         table_.entries(), [](ProgramTable::Entry const& program) { return program.name == agent_name; });

@@ -136,6 +136,7 @@ private:
     ConfigurationKeeper keeper_;
     PidFiles pid_files_;
     ProcessTrees trees_;
+    LogKeeper log_file_;
     LifeCycle life_;
     Upgrader upgrader_;
     ControlPort port_;

@@ -419,6 +419,13 @@ constexpr void describe(A& a, UpgradeState::WatchedFile const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, UpgradeState::LogWriter const*) {
+    a("channel", &UpgradeState::LogWriter::channel);
+    a("sent", &UpgradeState::LogWriter::sent);
+    a("waiting", &UpgradeState::LogWriter::waiting);
+}
+
+template <class A>
 constexpr void describe(A& a, PathWatcher::Handed const*) {
     a("inotify", &PathWatcher::Handed::inotify);
     a("watches", &PathWatcher::Handed::watches);
@@ -435,6 +442,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("configuration", &UpgradeState::configuration);
     a("warnings", &UpgradeState::warnings);
     a("output", &UpgradeState::output);
+    a("log_writer", &UpgradeState::log_writer);
     a("sockets", &UpgradeState::sockets);
     a("links", &UpgradeState::links);
     a("syslog_relay", &UpgradeState::syslog_relay);
@@ -758,6 +766,7 @@ std::vector<int> UpgradeState::descriptors() const {
     }
     for (OutputState::Program const& program : output.programs)
         if (program.writer >= 0) all.push_back(program.writer);
+    if (log_writer && log_writer->channel >= 0) all.push_back(log_writer->channel);
     for (SocketState::Entry const& socket : sockets.entries)
         all.push_back(socket.fd);
     for (LinkState const& link : links) {

@@ -81,6 +81,15 @@ struct UpgradeState {
         bool operator==(WatchedFile const&) const = default;
     };
 
+    /// Of the log's file, if another process writes it: see FarLog.
+    struct LogWriter {
+        int channel = -1;      ///< -1: it has ended
+        std::size_t sent = 0;  ///< of `waiting`
+        std::string waiting;
+
+        bool operator==(LogWriter const&) const = default;
+    };
+
     std::string version;  ///< of the launcher that wrote it
     pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
     SupervisorState supervisor;
@@ -90,6 +99,7 @@ struct UpgradeState {
     std::string configuration;          ///< the text that is active; the file may have become another, bad one
     std::vector<std::string> warnings;  ///< oddities, known to its author
     OutputState output;
+    std::optional<LogWriter> log_writer;
     SocketState sockets;
     std::vector<LinkState> links;
     SyslogRelay::State syslog_relay;

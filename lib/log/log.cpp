@@ -1,20 +1,17 @@
 #include "lib/log/log.h"
 
 #include <array>
-#include <cerrno>
 #include <chrono>
+#include <optional>
 #include <utility>
 
-#include <fcntl.h>
 #include <poll.h>
-#include <sys/file.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/place.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/log/log_output.h"
+#include "lib/log/shared_file.h"
 
 namespace triton::log {
 
@@ -63,8 +60,6 @@ void append_json_value(std::string& out, LogField const& field, std::size_t long
     }
 }
 
-constexpr int kept_files = 2;  // besides the one that is being written, as in fdb-kubernetes-monitor
-
 /// One record as it goes to its outputs; all of it is borrowed.
 struct Record {
     std::string_view time;
@@ -108,26 +103,38 @@ void render_text(std::string& out, Record const& record, bool is_colored) {
 
 /// An output of records, and their form there.
 struct Log::Sink {
-    Sink(LogOutput own, LogOutput* shared, bool as_json, bool colored)
-        : own_output(std::move(own)), output(shared ? *shared : own_output), is_json(as_json), is_colored(colored) {}
-
-    LogOutput own_output;
-    LogOutput& output;
+    LineOutput* output;
     bool is_json;
     bool is_colored;
 };
 
-Log::Log(Settings const& settings, LogOutput* console) : settings_(settings), size_limit_(settings.max_size) {
+struct Log::Outputs {
+    LogOutput own_console;
+    LogOutput& console;
+    Sink to_console;
+    std::optional<SharedFile> file;
+    std::optional<Sink> to_file;
+
+    Outputs(LogOutput own, LogOutput* shared, bool as_json, bool colored)
+        : own_console(std::move(own)),
+          console(shared ? *shared : own_console),
+          to_console{&console, as_json, colored} {}
+
+    [[nodiscard]] std::array<Sink*, 2> all() { return {&to_console, to_file ? &*to_file : nullptr}; }
+};
+
+Log::Log(Settings const& settings, LogOutput* console) : settings_(settings) {
     if (settings_.longest_text == 0) settings_.longest_text = std::string_view::npos;
     bool const is_terminal = ::isatty(settings.console) == 1;
     bool const is_json =
         settings.format == LogFormat::json || (settings.format == LogFormat::automatic && !is_terminal);
     bool const is_colored = is_terminal && !is_json && !::getenv("NO_COLOR");
-    console_ =
-        std::make_unique<Sink>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
+    outputs_ =
+        std::make_unique<Outputs>(console ? LogOutput{} : LogOutput{settings.console}, console, is_json, is_colored);
+    if (settings.path.empty()) return;
+    SharedFile& file = outputs_->file.emplace(settings.path, settings.max_size);
     // The file is for programs unless the user says otherwise.
-    if (!settings.path.empty())
-        file_ = std::make_unique<Sink>(LogOutput{}, nullptr, settings.format != LogFormat::text, false);
+    outputs_->to_file = Sink{&file.output(), settings.format != LogFormat::text, false};
 }
 
 Log::~Log() { flush(); }
@@ -145,7 +152,7 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
         listener_(level, std::string_view(line_).substr(0, line_.size() - 1));
     }
     if (!is_enabled(level)) return;
-    for (Sink* const sink : {console_.get(), file_.get()}) {
+    for (Sink* const sink : outputs_->all()) {
         if (sink) append(*sink, time, level, event, message, fields);
     }
     if (!on_blocked_) return;
@@ -158,88 +165,49 @@ void Log::append(Sink& sink, std::string_view time, LogLevel level, std::string_
     Record const record{time, row(level), event, message, fields};
     line_.clear();
     sink.is_json ? render_json(line_, record, settings_.longest_text) : render_text(line_, record, sink.is_colored);
-    sink.output.append(line_);
+    sink.output->append(line_);
 }
 
-Result<> Log::open_file() {
-    if (!file_) return {};
-    auto const place = Place::find(settings_.path, Place::LastLink::follow);
-    if (!place) return about("open the log file " + settings_.path, place.error());
-    // O_NONBLOCK: a FIFO without a reader is an error, not a wait. It does nothing to a regular file.
-    UniqueFd fd = place->open(O_WRONLY | O_APPEND | O_CREAT | O_NOCTTY | O_NONBLOCK, 0644);
-    int const err = errno;
-    if (!fd) return fail(err, "open the log file " + settings_.path);
-    file_->output.replace(std::move(fd));
-    return {};
-}
+Result<> Log::open_file() { return outputs_->file ? outputs_->file->open() : Result<>(); }
+
+int Log::file() const { return outputs_->file ? outputs_->file->output().fd() : -1; }
 
 Result<bool> Log::reopen_file(bool in_any_case) {
-    if (!file_) return false;
-    struct stat opened;
-    struct stat named;
-    bool const is_same = file_->output.fd() >= 0 && ::fstat(file_->output.fd(), &opened) == 0 &&
-                         ::stat(settings_.path.c_str(), &named) == 0 && opened.st_dev == named.st_dev &&
-                         opened.st_ino == named.st_ino;
-    if (is_same && !in_any_case) return false;
-    TRY(open_file());
-    return true;
+    if (!outputs_->file) return false;
+    return outputs_->file->reopen(in_any_case);
 }
 
-/// Looks after a file that may have been renamed or removed by log rotation, or that may be full. That is worth two
-/// system calls, since lines are rare.
-void Log::tend_file() {
-    (void)reopen_file(false);  // until that succeeds, lines wait
-    struct stat opened;
-    bool const is_file =
-        file_->output.fd() >= 0 && ::fstat(file_->output.fd(), &opened) == 0 && S_ISREG(opened.st_mode);
-    if (size_limit_ == 0 || !is_file || opened.st_size == 0) return;
-    auto const size = static_cast<std::uint64_t>(opened.st_size);
-    if (size + file_->output.pending() <= size_limit_) return;
-    Result<> const rotated = rotate_file();
-    if (rotated) return;
-    size_limit_ = size + settings_.max_size;  // so that not every line tries it again
-    write(LogLevel::warning, "log-rotation-failed", rotated.error().text(), {{"error", rotated.error().text()}});
-}
-
-/// Rotates the file. Two containers of a pod may log to the same one: the holder of its lock renames it, and the other
-/// finds the new file next time. The lock ends with the descriptor, which is closed when the new file replaces it.
-/// Errors: those of rename(2) and open(2).
-Result<> Log::rotate_file() {
-    int const fd = file_->output.fd();
-    if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
-    // Another process may have had the lock, and renamed the file, since we looked.
-    if (TRY(reopen_file(false))) return {};
-    auto const place = Place::find(settings_.path, Place::LastLink::keep);
-    if (!place) {
-        (void)::flock(fd, LOCK_UN);
-        return about("rename the log file " + settings_.path, place.error());
-    }
-    for (int number = kept_files; number > 0; --number) {
-        std::string const suffix = number > 1 ? "." + std::to_string(number - 1) : "";
-        if (place->rename(place->name() + suffix, place->name() + "." + std::to_string(number))) continue;
-        int const err = errno;
-        if (err == ENOENT) continue;
-        (void)::flock(fd, LOCK_UN);
-        return fail(err, "rename the log file " + settings_.path + suffix);
-    }
-    TRY(open_file());
-    size_limit_ = settings_.max_size;
-    return {};
+void Log::let_write_file(LineOutput* writer) {
+    if (!outputs_->to_file) return;
+    if (writer && outputs_->file && outputs_->file->output().has_pending())
+        writer->append(outputs_->file->output().waiting());
+    outputs_->to_file->output = writer;
+    outputs_->file.reset();
+    if (!writer) outputs_->to_file.reset();
 }
 
 void Log::flush() {
-    if (file_ && file_->output.has_pending()) tend_file();
-    for (Sink* const sink : {console_.get(), file_.get()}) {
+    tend_file();
+    for (Sink* const sink : outputs_->all()) {
         if (!sink) continue;
-        sink->output.flush();
-        std::uint64_t const dropped = sink->output.dropped();
-        if (dropped == 0 || !sink->output.has_room(4096)) continue;
-        sink->output.forget_dropped();
+        sink->output->flush();
+        std::uint64_t const dropped = sink->output->dropped();
+        if (dropped == 0 || !sink->output->has_room(4096)) continue;
+        sink->output->forget_dropped();
         std::string const message = std::to_string(dropped) + " log lines dropped: the reader was too slow";
         LogField const count{"count", static_cast<std::int64_t>(dropped)};
         append(*sink, time_text_.at(microseconds_now()), LogLevel::warning, "log-lines-dropped", message, {&count, 1});
-        sink->output.flush();
+        sink->output->flush();
     }
+}
+
+/// That is worth two system calls, since lines are rare.
+void Log::tend_file() {
+    if (!outputs_->file || !outputs_->file->output().has_pending()) return;
+    Result<> const tended = outputs_->file->tend();
+    if (tended) return;
+    std::string const reason = tended.error().text();
+    write(LogLevel::warning, "log-rotation-failed", reason, {{"error", std::string_view(reason)}});
 }
 
 void Log::drain(milliseconds limit) {
@@ -253,8 +221,10 @@ void Log::drain(milliseconds limit) {
     }
 }
 
-bool Log::is_blocked() const { return console_->output.is_blocked(); }
+bool Log::is_blocked() const { return outputs_->console.is_blocked(); }
 
-bool Log::has_pending() const { return console_->output.has_pending() || (file_ && file_->output.has_pending()); }
+bool Log::has_pending() const {
+    return outputs_->console.has_pending() || (outputs_->file && outputs_->file->output().has_pending());
+}
 
 }  // namespace triton::log

@@ -15,6 +15,7 @@
 
 namespace triton::log {
 
+class LineOutput;
 class LogOutput;
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
@@ -61,8 +62,13 @@ public:
 
     /// Opens the file that the settings name; while that fails, lines for it wait. Errors: those of open(2).
     Result<> open_file();
+    /// Its descriptor, borrowed; -1: it is not open.
+    [[nodiscard]] int file() const;
     /// Reopens it under its name if it was renamed or removed, or unconditionally. Returns whether it did.
     Result<bool> reopen_file(bool in_any_case);
+    /// From now on its lines go there, those that wait first, and the file is closed. `writer`: borrowed until another
+    /// call; null: there is no file any more.
+    void let_write_file(LineOutput* writer);
 
     /// From now on each record is written at once, as far as the reader takes it: for programs whose work has no rounds
     /// that end with a flush(). `on_blocked` is called when the console has not taken everything.
@@ -76,7 +82,7 @@ public:
     [[nodiscard]] bool is_blocked() const;
     /// Where the console goes; borrowed.
     [[nodiscard]] int console() const { return settings_.console; }
-    /// Lines are not written yet, to the console or to the file.
+    /// Lines are not written yet, to the console or to the file that is written here.
     [[nodiscard]] bool has_pending() const;
 
 private:
@@ -85,16 +91,14 @@ private:
     void append(Sink& sink, std::string_view time, LogLevel level, std::string_view event, std::string_view message,
                 std::span<LogField const> fields);
     void tend_file();
-    Result<> rotate_file();
 
     Settings settings_;
     std::string line_;  // the latest record
     TimeText time_text_;
     Listener listener_;
     std::function<void()> on_blocked_;
-    std::unique_ptr<Sink> console_;
-    std::unique_ptr<Sink> file_;
-    std::uint64_t size_limit_ = 0;  // of the file; grows beyond the settings' when it cannot be renamed
+    struct Outputs;
+    std::unique_ptr<Outputs> outputs_;
 };
 
 }  // namespace triton::log

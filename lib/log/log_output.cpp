@@ -101,6 +101,7 @@ long LogOutput::write_unwatched(char const* data, std::size_t size) const {
 
 void LogOutput::flush() {
     is_blocked_ = false;
+    error_ = 0;
     if (fd_ < 0) return;  // not open yet
     while (written_ < buffer_.size()) {
         long const result = write_some(buffer_.data() + written_, buffer_.size() - written_);
@@ -109,6 +110,7 @@ void LogOutput::flush() {
             continue;
         }
         if (result < 0 && errno == EINTR) continue;
+        error_ = result < 0 ? errno : ENOSPC;
         if (result < 0 && (errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM)) {
             is_blocked_ = kind_ != Kind::file;
             return;
@@ -116,6 +118,7 @@ void LogOutput::flush() {
         // A full disk may have room later. A closed pipe, a hung-up terminal or a closed descriptor never comes back.
         if (kind_ == Kind::file && errno != EBADF) return;
         kind_ = Kind::none;
+        error_ = 0;
         break;
     }
     // Bursts are rare, so a large buffer is not kept for the next one.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "lib/base/unique_fd.h"
+#include "lib/log/line_output.h"
 
 namespace triton::log {
 
@@ -13,7 +14,7 @@ namespace triton::log {
 ///
 /// O_NONBLOCK cannot be used: it belongs to the open file, which we share with our children and our parent. So each
 /// kind of file has its own way of not waiting.
-class LogOutput {
+class LogOutput final : public LineOutput {
 public:
     static constexpr std::size_t capacity = 256 * 1024;
 
@@ -22,17 +23,19 @@ public:
     explicit LogOutput(int fd);
     explicit LogOutput(UniqueFd fd);
 
-    /// Whole lines only. A line that does not fit is dropped and counted.
-    void append(std::string_view line);
-    /// Writes until nothing is left or the reader takes no more. A reader that is gone ends this output.
-    void flush();
+    void append(std::string_view line) override;
+    /// A reader that is gone ends this output.
+    void flush() override;
 
-    [[nodiscard]] bool has_room(std::size_t bytes) const { return buffer_.size() - written_ + bytes <= capacity; }
+    [[nodiscard]] bool has_room(std::size_t bytes) const override {
+        return buffer_.size() - written_ + bytes <= capacity;
+    }
     [[nodiscard]] std::size_t pending() const { return buffer_.size() - written_; }
+    [[nodiscard]] std::string_view waiting() const { return std::string_view(buffer_).substr(written_); }
     [[nodiscard]] bool has_pending() const { return pending() > 0; }
     [[nodiscard]] bool is_blocked() const { return is_blocked_; }
-    [[nodiscard]] std::uint64_t dropped() const { return dropped_; }
-    void forget_dropped() { dropped_ = 0; }
+    /// Why a file has not taken all: an errno; 0: it has.
+    [[nodiscard]] int error() const { return error_; }
     /// From now on to another descriptor, which also gets waiting lines.
     void replace(UniqueFd fd);
     [[nodiscard]] int fd() const { return fd_; }
@@ -51,7 +54,7 @@ private:
     bool is_blocked_ = false;
     std::string buffer_;
     std::size_t written_ = 0;  // of the buffer
-    std::uint64_t dropped_ = 0;
+    int error_ = 0;
 };
 
 }  // namespace triton::log

@@ -15,6 +15,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "launcher/output/far_log.h"
 #include "launcher/output/rotating_file.h"
 
 namespace triton::launcher {
@@ -200,7 +201,8 @@ protected:
     }
     void start(LogFile::Settings settings) {
         writer = std::jthread([this, settings = std::move(settings)] {
-            write_for_other(theirs.get(), settings);
+            RotatingFile file(settings);
+            write_for_other(theirs.get(), file);
             theirs = {};
         });
     }
@@ -249,6 +251,45 @@ TEST_F(WriterTest, EndsWithUsWhenItCannotOpen) {
     EXPECT_NE(receive(), "");
     ours = {};
     writer.join();
+}
+
+TEST_F(WriterTest, TheLaunchersOwnLogIsOpenedAgainAndRotatedAsByTheLogItself) {
+    writer = std::jthread([this] {
+        write_log_for_other(theirs.get(), directory + "/log", 8);
+        theirs = {};
+    });
+    send("wone\n");
+    EXPECT_EQ(receive(), "a 4");
+    std::filesystem::rename(directory + "/log", directory + "/moved");
+    send("wtwo\n");
+    EXPECT_EQ(receive(), "a 4");
+    EXPECT_EQ(content("/moved"), "one\n");
+    send("wthree\n");
+    EXPECT_EQ(receive(), "a 6");
+    EXPECT_EQ(content("/log.1"), "two\n");
+    EXPECT_EQ(content("/log"), "three\n");
+    ours = {};
+    writer.join();
+}
+
+TEST_F(WriterTest, SaysWhyTheLaunchersOwnLogCannotBeOpened) {
+    writer = std::jthread([this] {
+        write_log_for_other(theirs.get(), directory + "/no/log", 0);
+        theirs = {};
+    });
+    EXPECT_EQ(receive(), "e 2\nopen the log file " + directory + "/no/log\nNo such file or directory");
+    ours = {};
+    writer.join();
+}
+
+TEST_F(FarFileTest, SendsWholeLines) {
+    ASSERT_TRUE(file.begin());
+    std::string const line = std::string(20'000, 'x') + "\n";
+    file.write(line + line + std::string(40'000, 'y'));
+    EXPECT_EQ(receive(), "w" + line);
+    EXPECT_EQ(receive(), "w" + line);
+    EXPECT_EQ(receive().size(), 1 + FarFile::longest_text);
+    EXPECT_EQ(receive().size(), 1 + 40'000 - FarFile::longest_text);
 }
 
 TEST(MayHang, NotHere) {

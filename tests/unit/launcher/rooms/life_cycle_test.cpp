@@ -59,7 +59,8 @@ protected:
     Supervisor supervisor{SupervisorPolicy{}};
     PodState pod;
     std::vector<std::string> told;
-    LifeCycle life{options, setup, sys, *loop, log, supervisor, pod, *this, *this};
+    LogKeeper log_file{options.log, *loop, log, {}};
+    LifeCycle life{options, setup, sys, *loop, log, log_file, supervisor, pod, *this, *this};
 };
 
 TEST_F(LifeCycleTest, PassesSignalsOn) {
@@ -201,7 +202,7 @@ protected:
         auto const length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
         EXPECT_EQ(::bind(socket.get(), reinterpret_cast<sockaddr const*>(&address), length), 0);
         (void)::setenv("NOTIFY_SOCKET", name.c_str(), 1);
-        managed.emplace(options, setup, sys, *loop, log, supervisor, pod, *this, *this);
+        managed.emplace(options, setup, sys, *loop, log, log_file, supervisor, pod, *this, *this);
         (void)::unsetenv("NOTIFY_SOCKET");
     }
     /// One process, which says by itself that it is ready.

@@ -233,7 +233,8 @@ protected:
     ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, children, programs, *this, line};
     PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
     ProcessTrees trees{options, sys, table, children, channels, pid_files};
-    LifeCycle life{options, setup, sys, *loop, log, supervisor, agent.pod(), *this, *this};
+    LogKeeper own_log{options.log, *loop, log, {}};
+    LifeCycle life{options, setup, sys, *loop, log, own_log, supervisor, agent.pod(), *this, *this};
     Upgrader upgrader{options, environment, sys, *loop, log, console, supervisor, children, line, *this};
     ControlPort port{options,
                      *loop,
