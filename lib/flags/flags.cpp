@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <cstdlib>
 
 #include "lib/base/duration.h"
 #include "lib/base/nearest.h"
@@ -117,11 +118,12 @@ Result<std::uint64_t> whole_number(std::string const& text, std::uint64_t lowest
 
 Apply into(double& target, double lowest, double highest, char const* range) {
     return [&target, lowest, highest, range](std::string const& text) -> Result<> {
-        double number = 0;
-        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-        // written so that NaN is refused too
-        bool const fits =
-            error == std::errc{} && end == text.data() + text.size() && number >= lowest && number <= highest;
+        // strtod(): see json::real_of(). It would also take spaces, a plus in front, hexadecimal digits and infinity.
+        bool const is_decimal = !text.starts_with('+') && text.find_first_not_of("0123456789.eE+-") == text.npos;
+        char* end = nullptr;
+        double const number = std::strtod(text.c_str(), &end);
+        bool const is_whole = !text.empty() && end == text.c_str() + text.size();
+        bool const fits = is_decimal && is_whole && number >= lowest && number <= highest;
         if (!fits) return fail("\"" + text + "\" is not a number " + range);
         target = number;
         return {};
