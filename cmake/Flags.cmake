@@ -60,6 +60,8 @@ if(CMAKE_BUILD_TYPE STREQUAL "Release")
     # it takes the value that a std::expected does not hold for one that may be used.
     # Functions keep sections of their own, so that the linker drops what link-time optimisation has made superfluous.
     add_compile_options(-ffunction-sections -fdata-sections -Wno-maybe-uninitialized)
+    # Padding in front of loops and jumps made PID 1 33 kB larger, and no faster.
+    add_compile_options(-fno-align-loops -fno-align-jumps)
     set(is_optimised_as_a_whole $<BOOL:$<TARGET_PROPERTY:INTERPROCEDURAL_OPTIMIZATION>>)
     add_link_options(
       -Wl,--gc-sections
