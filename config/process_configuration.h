@@ -12,6 +12,7 @@
 #include "config/layers.h"
 #include "config/limits.h"
 #include "config/program.h"
+#include "lib/base/box.h"
 #include "lib/json/problem.h"
 
 namespace triton::config {
@@ -19,12 +20,12 @@ namespace triton::config {
 /// What to run: the document that `parse()` reads. It has one of two forms: one unnamed program (`version`, `count`,
 /// `arguments`), or named programs, for which `version` is a default and may be empty.
 struct ProcessConfiguration {
-    std::string version;                 ///< usable as one component of a path; not empty without `programs`
-    bool run_servers = true;             ///< false: nothing runs
-    std::optional<std::uint32_t> count;  ///< how many processes, 0 to 65535; overrides the command line
-    std::vector<Argument> arguments;     ///< without the program itself
-    bool has_programs = false;           ///< the second form, also when it names none
-    std::vector<Program> programs = {};  ///< in the document's order, names are unique
+    std::string version;                      ///< usable as one component of a path; not empty without `programs`
+    bool run_servers = true;                  ///< false: nothing runs
+    std::optional<std::uint32_t> count;       ///< how many processes, 0 to 65535; overrides the command line
+    std::vector<Argument> arguments;          ///< without the program itself
+    bool has_programs = false;                ///< the second form, also when it names none
+    std::vector<Box<Program>> programs = {};  ///< in the document's order, names are unique
 
     bool operator==(ProcessConfiguration const&) const = default;
 };

@@ -198,7 +198,8 @@ void check_program(Program& program, Present<Program> present, json::Where const
     if (!implies_no_new_privileges(program).empty()) program.no_new_privileges = true;
 }
 
-void parse_members(json::Object const& json, json::Where const& at, std::vector<Program>& programs, Reading& reading) {
+void parse_members(json::Object const& json, json::Where const& at, std::vector<Box<Program>>& programs,
+                   Reading& reading) {
     std::size_t const limit = reading.limits.programs;
     std::unordered_set<std::string_view> names;
     programs.reserve(std::min(json.size(), limit));
@@ -223,7 +224,7 @@ void parse_members(json::Object const& json, json::Where const& at, std::vector<
 
 /// Limits the processes of all programs together, since a container can hold, and we can show, only so many. Programs
 /// that runServers false keeps from running count, too: a document must not become wrong by it.
-void check_counts(std::vector<Program>& programs, json::Where const& at, Reading& reading) {
+void check_counts(std::vector<Box<Program>>& programs, json::Where const& at, Reading& reading) {
     std::size_t total = 0;
     for (Program const& program : programs)
         total += program.count.value_or(1);

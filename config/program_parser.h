@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "config/reading.h"
+#include "lib/base/box.h"
 
 namespace triton::config {
 
@@ -62,7 +63,7 @@ void parse_file(json::Node const& node, json::Where const& at, Object& object, R
 
 /// Errors between programs: after and requires that lead nowhere or in a circle, sockets and files that two
 /// programs want in different ways.
-void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading);
+void check_programs(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading);
 
 inline constexpr json::Shape version_shape{
     .types = "string", .shortest = 1, .longest = 255, .pattern = R"(^(?!\.{1,2}$)[^/\u0000]+$)"};

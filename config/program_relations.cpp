@@ -19,24 +19,24 @@ using Graph = std::vector<std::vector<Edge>>;  // by program, in the document's 
 
 class Relations {
 public:
-    Relations(std::vector<Program> const& programs, json::Where const& at, Reading& reading)
+    Relations(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading)
         : programs_(programs), at_(at), reading_(reading), graph_(programs.size()) {
         for (std::size_t i = 0; i < programs.size(); ++i) {
-            by_name_.emplace(programs[i].name, i);
-            names_.push_back(programs[i].name);
+            by_name_.emplace(programs[i]->name, i);
+            names_.push_back(programs[i]->name);
         }
     }
 
     void check() {
         for (std::size_t i = 0; i < programs_.size(); ++i) {
-            add_edges(i, "after", programs_[i].after);
-            add_edges(i, "requires", programs_[i].requires_);
-            add_edges(i, "bindsTo", programs_[i].binds_to);
+            add_edges(i, "after", programs_[i]->after);
+            add_edges(i, "requires", programs_[i]->requires_);
+            add_edges(i, "bindsTo", programs_[i]->binds_to);
         }
         for (std::size_t i = 0; i < programs_.size(); ++i)
-            add_edges(i, "before", programs_[i].before);
+            add_edges(i, "before", programs_[i]->before);
         for (std::size_t i = 0; i < programs_.size(); ++i)
-            if (programs_[i].output.kind == OutputKind::program) add_reader(i);
+            if (programs_[i]->output.kind == OutputKind::program) add_reader(i);
         find_cycles();
     }
 
@@ -44,7 +44,7 @@ private:
     /// Adds the programs that one names, except those that cannot be meant.
     void add_edges(std::size_t by, std::string_view key, std::vector<std::string> const& names) {
         bool const is_before = key == "before";
-        json::Where const program_at{&at_, std::string_view(programs_[by].name)};
+        json::Where const program_at{&at_, std::string_view(programs_[by]->name)};
         json::Where const list_at{&program_at, key};
         for (std::size_t i = 0; i < names.size(); ++i) {
             json::Where const name_at{&list_at, i};
@@ -54,7 +54,7 @@ private:
                 reading_.problems.add(name_at, "unknown program " + json::quoted(names[i]) + meant);
             } else if (found->second == by) {
                 reading_.problems.add(name_at, "names the program itself");
-            } else if (!is_before && programs_[found->second].schedule) {
+            } else if (!is_before && programs_[found->second]->schedule) {
                 reading_.problems.add(name_at, json::quoted(names[i]) + " runs on a schedule: it cannot be waited for");
             } else if (is_before) {
                 add_edge(found->second, {by, key, by});
@@ -62,14 +62,14 @@ private:
                 add_edge(by, {found->second, key, by});
             }
         }
-        if (is_before && !names.empty() && programs_[by].schedule)
+        if (is_before && !names.empty() && programs_[by]->schedule)
             reading_.problems.add(json::Where{&program_at, key}, "a program on a schedule cannot be waited for");
     }
 
     /// Adds the program that reads the output of this one.
     void add_reader(std::size_t by) {
-        std::string const& name = programs_[by].output.to;
-        json::Where const program_at{&at_, std::string_view(programs_[by].name)};
+        std::string const& name = programs_[by]->output.to;
+        json::Where const program_at{&at_, std::string_view(programs_[by]->name)};
         json::Where const output_at{&program_at, "output"};
         json::Where const name_at{&output_at, "to"};
         auto const found = by_name_.find(name);
@@ -139,13 +139,13 @@ private:
         Edge const& first = graph_[cycle.front().program][cycle.front().next - 1];
         std::string text = "cycle ";
         for (Step const& step : cycle)
-            text.append(programs_[step.program].name).append(" -> ");
-        text += programs_[cycle.front().program].name;
-        json::Where const program_at{&at_, std::string_view(programs_[first.said_by].name)};
+            text.append(programs_[step.program]->name).append(" -> ");
+        text += programs_[cycle.front().program]->name;
+        json::Where const program_at{&at_, std::string_view(programs_[first.said_by]->name)};
         reading_.problems.add(json::Where{&program_at, first.key}, std::move(text));
     }
 
-    std::vector<Program> const& programs_;
+    std::vector<Box<Program>> const& programs_;
     json::Where const& at_;
     Reading& reading_;
     Graph graph_;
@@ -163,23 +163,23 @@ bool are_made_alike(ListenSocket const& a, ListenSocket const& b) {
 }
 
 /// Checks that all who name an address, which is one socket, want it in the same way, and each program only once.
-void check_addresses(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
+void check_addresses(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
     struct Owner {
         std::size_t program;
         std::size_t index;
     };
     std::map<std::string, Owner> owners;
     for (std::size_t i = 0; i < programs.size(); ++i) {
-        auto const& sockets = programs[i].sockets;
+        auto const& sockets = programs[i]->sockets;
         for (std::size_t j = 0; j < sockets.size(); ++j) {
             if (sockets[j].address == SocketAddress{}) continue;  // it could not be read
             auto const [owner, is_new] = owners.try_emplace(format_socket_address(sockets[j].address), i, j);
             auto const& [program, index] = owner->second;
-            bool const is_shared = program != i && are_made_alike(programs[program].sockets[index], sockets[j]);
+            bool const is_shared = program != i && are_made_alike(programs[program]->sockets[index], sockets[j]);
             if (is_new || is_shared) continue;
-            json::Where const program_at{&at, std::string_view(programs[i].name)};
+            json::Where const program_at{&at, std::string_view(programs[i]->name)};
             json::Where const list_at{&program_at, "sockets"};
-            json::Where const other_program_at{&at, std::string_view(programs[program].name)};
+            json::Where const other_program_at{&at, std::string_view(programs[program]->name)};
             json::Where const other_list_at{&other_program_at, "sockets"};
             reading.problems.add(json::Where{&list_at, j}, owner->first + " is also the address of " +
                                                                json::Where{&other_list_at, index}.text() +
@@ -209,7 +209,7 @@ struct FileWriter {
 
 /// Programs may share a file only with the same settings: it has one writer, and how that rotates must not depend on
 /// the program.
-void check_files(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
+void check_files(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
     std::map<std::string_view, FileWriter> owners;
     auto const check = [&](FileWriter const& writer) {
         if (!writer.output->file) return;
@@ -232,7 +232,7 @@ void check_files(std::vector<Program> const& programs, json::Where const& at, Re
 }  // namespace
 
 /// Only one program may have the launcher's standard input.
-void check_inputs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
+void check_inputs(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
     Program const* first = nullptr;
     for (Program const& program : programs) {
         if (program.stdin_.kind != StdinKind::inherit) continue;
@@ -245,7 +245,7 @@ void check_inputs(std::vector<Program> const& programs, json::Where const& at, R
     }
 }
 
-void check_programs(std::vector<Program> const& programs, json::Where const& at, Reading& reading) {
+void check_programs(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
     if (std::ranges::any_of(programs, names_another)) Relations(programs, at, reading).check();
     check_addresses(programs, at, reading);
     check_files(programs, at, reading);

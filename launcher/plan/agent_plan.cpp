@@ -194,7 +194,7 @@ Result<AgentPlan> plan_agent(AgentOptions const& agent, SourceOptions const& sou
     if (!loaded) return fail(in_words(loaded.error().errors.front()));
     AgentPlan result;
     auto plan = std::make_shared<ProgramPlan>(*loaded->programs.front());
-    plan->settings.name = agent_name;
+    plan->settings->name = agent_name;
     plan->policy.auxiliary = true;
     std::string path = plan->start->program();
     if (plan->start->attributes().identity.user && is_in_closed_directory(path)) {

@@ -76,7 +76,7 @@ std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t
             {name, name_of(network->kind), std::move(network->target.arguments(ProcessNumber{number}).front())});
     };
     add(Helper::readiness, "readiness");
-    for (std::size_t check = 0; check < program.settings.health.size(); ++check)
+    for (std::size_t check = 0; check < program.settings->health.size(); ++check)
         add(helper_of_check(check), "health");
     return probes;
 }
@@ -94,9 +94,9 @@ std::vector<ShownFile> argument_files(ProgramPlan const& program, std::uint32_t 
         auto const names = config::numbered_path(*settings.file_argument);
         files.push_back({stream, std::move(names.arguments(ProcessNumber{number}).front())});
     };
-    add("stdin", program.settings.stdin_);
-    add("stdout", program.settings.output);
-    for (config::Output const& error : program.settings.output.error)
+    add("stdin", program.settings->stdin_);
+    add("stdout", program.settings->output);
+    for (config::Output const& error : program.settings->output.error)
         add("stderr", error);
     return files;
 }
@@ -127,7 +127,7 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
     for (std::string const& remark : accepted.remarks)
         out.append("# ").append(remark).append("\n");
     for (Selection const& selection : selections) {
-        std::string const& name = selection.program.settings.name;
+        std::string const& name = selection.program.settings->name;
         if (!name.empty()) out.append("# ").append(name).append("\n");
         for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
             for (std::string const& entry : additions(selection.program, number, ours)) {
@@ -150,7 +150,7 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
 
 void write_planned_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     out.open('{');
-    if (!program.settings.name.empty()) out.member("program", program.settings.name);
+    if (!program.settings->name.empty()) out.member("program", program.settings->name);
     out.member("process", number).key("command").list(command_line(program, number));
     out.key("environment").list(additions(program, number, ours));
     for (ShownProbe const& probe : network_probes(program, number))
@@ -178,7 +178,7 @@ std::string as_json(Accepted const& accepted, std::vector<Selection> const& sele
 
 /// How many processes a program is configured to have, whether or not it is to run them.
 std::uint32_t count_of(Accepted const& accepted, ProgramPlan const& program, SourceOptions const& options) {
-    if (accepted.configuration.has_programs) return program.settings.count.value_or(1);
+    if (accepted.configuration.has_programs) return program.settings->count.value_or(1);
     return accepted.configuration.count.value_or(options.server_count);
 }
 

@@ -222,7 +222,7 @@ public:
 
     /// Both return null when something is wrong; `rejected` has the error then.
     std::shared_ptr<ProgramPlan const> unnamed();
-    std::shared_ptr<ProgramPlan const> named(config::Program&& said);
+    std::shared_ptr<ProgramPlan const> named(Box<config::Program>&& said);
     /// To be called after all programs.
     void check_patterns();
 
@@ -348,7 +348,7 @@ std::shared_ptr<ProgramPlan const> Planner::unnamed() {
     auto command = checked(config::substitute(configuration_, variables_, count));
     if (!command) return nullptr;
     auto plan = std::make_shared<ProgramPlan>();
-    plan->settings.version = configuration_.version;
+    plan->settings->version = configuration_.version;
     plan->policy = options_.defaults;
     plan->policy.count = configuration_.run_servers ? count : 0;
     process::Attributes attributes;
@@ -970,7 +970,7 @@ process::SharedAttributes Planner::attributes(config::Program const& program, js
     return made;
 }
 
-std::shared_ptr<ProgramPlan const> Planner::named(config::Program&& said) {
+std::shared_ptr<ProgramPlan const> Planner::named(Box<config::Program>&& said) {
     if (is_too_much()) return nullptr;
     ProgramPolicy wanted = policy(said);
     auto const plan = std::make_shared<ProgramPlan>(std::move(said), std::move(wanted));
@@ -1182,7 +1182,7 @@ std::uint32_t Accepted::process_count() const {
 bool Accepted::needs_agent() const {
     auto const is_remote = [](config::Output const& output) { return output.syslog && !output.syslog->is_local(); };
     return std::ranges::any_of(programs, [&](auto const& program) {
-        config::Output const& output = program->settings.output;
+        config::Output const& output = program->settings->output;
         return is_remote(output) || std::ranges::any_of(output.error, is_remote) || program->helpers.needs_agent();
     });
 }
@@ -1268,7 +1268,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     if (!configuration.has_programs) {
         accepted.programs.push_back(planner.unnamed());
     } else {
-        for (config::Program& program : configuration.programs)
+        for (Box<config::Program>& program : configuration.programs)
             accepted.programs.push_back(planner.named(std::move(program)));
         planner.check_patterns();
     }
@@ -1295,7 +1295,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     accepted.warnings = std::move(rejected.warnings);
     accepted.remarks = std::move(rejected.remarks);
     accepted.missing_binaries = std::move(rejected.missing_binaries);
-    std::vector<config::Program>().swap(configuration.programs);  // with its room
+    std::vector<Box<config::Program>>().swap(configuration.programs);  // with its room
     accepted.configuration = std::move(configuration);
     return accepted;
 }

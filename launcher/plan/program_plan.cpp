@@ -43,8 +43,8 @@ std::vector<std::string> paths_to_open(ProgramPlan const& plan) {
         if (output.file) paths.push_back(*output.file);
         if (output.is_numbered()) add_numbered(config::numbered_path(*output.file_argument));
     };
-    add_output(plan.settings.output);
-    std::ranges::for_each(plan.settings.output.error, add_output);
+    add_output(plan.settings->output);
+    std::ranges::for_each(plan.settings->output.error, add_output);
     if (plan.pid_file) add_numbered(*plan.pid_file);
     for (SocketRequest const& socket : plan.sockets)
         if (!socket.address.path.empty()) paths.push_back(socket.address.path);
@@ -52,20 +52,20 @@ std::vector<std::string> paths_to_open(ProgramPlan const& plan) {
 }
 
 void decide_needs(ProgramPlan& plan) {
-    bool const is_named = !plan.settings.name.empty();
-    config::Output const& output = plan.settings.output;
-    config::Stdin const& input = plan.settings.stdin_;
-    bool const is_null = is_named && plan.settings.stdin_.kind == config::StdinKind::null;
+    bool const is_named = !plan.settings->name.empty();
+    config::Output const& output = plan.settings->output;
+    config::Stdin const& input = plan.settings->stdin_;
+    bool const is_null = is_named && plan.settings->stdin_.kind == config::StdinKind::null;
     plan.needs = {.has_null_input = is_null && !plan.is_reader,
                   .input_file = {},
                   .has_piped_input = plan.is_reader,
                   .output_to = output.to,
                   .output = target_of(output.kind),
                   .error = target_of(output.error.empty() ? output.kind : output.error.front().kind),
-                  .readiness = channel_of(plan.settings.readiness),
+                  .readiness = channel_of(plan.settings->readiness),
                   .notify = {},
-                  .limits = plan.settings.cgroup};
-    if (plan.settings.tty) {
+                  .limits = plan.settings->cgroup};
+    if (plan.settings->tty) {
         plan.needs.has_terminal = true;
         plan.needs.has_null_input = false;
         plan.needs.output = plan.needs.error = StreamTarget::captured;
@@ -75,7 +75,7 @@ void decide_needs(ProgramPlan& plan) {
     } else if (input.file_argument) {
         plan.needs.input_file = config::numbered_path(*input.file_argument);
     }
-    plan.needs.notify.has_own_root = plan.settings.root_directory.has_value();
+    plan.needs.notify.has_own_root = plan.settings->root_directory.has_value();
     if (!plan.start) return;
     process::Identity const& identity = plan.start->attributes().identity;
     plan.needs.notify.user = identity.user;

@@ -14,6 +14,7 @@
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/sockets.h"
 #include "launcher/supervisor/supervisor.h"
+#include "lib/base/box.h"
 #include "lib/base/rare.h"
 #include "lib/process/start_plan.h"
 
@@ -93,14 +94,14 @@ struct StartNeeds {
 
 /// One program of an accepted configuration: everything that is needed to run it, looked up and checked.
 struct ProgramPlan {
-    config::Program settings;  ///< as it was written; the unnamed program's has only what the design's form has
-    ProgramPolicy policy;      ///< without `after` and `requires_`: only the shell knows the ids
+    Box<config::Program> settings;  ///< as it was written; the unnamed program's has only what the design's form has
+    ProgramPolicy policy;           ///< without `after` and `requires_`: only the shell knows the ids
     std::shared_ptr<process::StartPlan const>
         start;  ///< null: taken over from another version, and gone from the document
     HelperPlans helpers;
-    std::vector<SocketRequest> sockets;            ///< as many as settings.sockets, in that order
+    std::vector<SocketRequest> sockets;            ///< as many as settings->sockets, in that order
     bool is_reader = false;                        ///< others write to its standard input
-    std::vector<std::string> watched_files;        ///< of settings.files: absolute, their last part may be a pattern
+    std::vector<std::string> watched_files;        ///< of settings->files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
     Rare<process::CommandTemplate> pid_file;       ///< one argument: an absolute path
     StartNeeds needs;                              ///< of its settings and its start: see decide_needs()
@@ -113,10 +114,10 @@ struct ProgramPlan {
     }
     /// Whether a process that runs by one runs by the other too: numbers, dependencies and hooks do not count.
     [[nodiscard]] bool starts_like(ProgramPlan const& other) const {
-        return start && other.start && *start == *other.start && settings.output == other.settings.output &&
-               settings.stdin_ == other.settings.stdin_ && settings.tty == other.settings.tty &&
-               is_reader == other.is_reader && settings.sockets == other.settings.sockets &&
-               settings.readiness == other.settings.readiness && pid_file == other.pid_file;
+        return start && other.start && *start == *other.start && settings->output == other.settings->output &&
+               settings->stdin_ == other.settings->stdin_ && settings->tty == other.settings->tty &&
+               is_reader == other.is_reader && settings->sockets == other.settings->sockets &&
+               settings->readiness == other.settings->readiness && pid_file == other.pid_file;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[which]; }
 };

@@ -42,7 +42,7 @@ TerminalKey terminal_key(OutputKey key) { return {key.program, key.process}; }
 
 /// Where captured output goes. The output of a terminal is captured in any case, because somebody has to read it.
 config::Output captured_output(ProgramPlan const& plan) {
-    config::Output output = plan.settings.output;
+    config::Output output = plan.settings->output;
     if (plan.needs.has_terminal && output.kind == config::OutputKind::inherit)
         output = {.kind = config::OutputKind::captured, .format = config::OutputFormat::raw};
     return output;
@@ -158,10 +158,10 @@ std::string Channels::notify_directory() const {
 /// Whether the groups can have the limits that the configuration asks for.
 Result<> Channels::check_groups(Plans const& plans) const {
     for (auto const& plan : plans) {
-        if (!plan->settings.cgroup) continue;
-        std::string const place = "programs." + plan->settings.name + ".cgroup: ";
+        if (!plan->settings->cgroup) continue;
+        std::string const place = "programs." + plan->settings->name + ".cgroup: ";
         if (!groups_) return fail(place + groups_error_);
-        if (Result<> const possible = groups_->check(*plan->settings.cgroup); !possible)
+        if (Result<> const possible = groups_->check(*plan->settings->cgroup); !possible)
             return fail(place + possible.error().text());
     }
     return {};
@@ -171,7 +171,7 @@ Result<> Channels::check_groups(Plans const& plans) const {
 Result<> Channels::check_pid_files(Plans const& plans) const {
     for (auto const& plan : plans) {
         if (!plan->policy.forks) continue;
-        std::string const place = "programs." + plan->settings.name + ".pidFile: ";
+        std::string const place = "programs." + plan->settings->name + ".pidFile: ";
         if (!sys_.adopts_orphans())
             return fail(place +
                         "the launcher is neither PID 1 nor a subreaper: what goes into the background would be "
@@ -212,7 +212,7 @@ Result<> Channels::check_null_device(Plans const& plans) {
     for (auto const& plan : plans) {
         if (plan->needs.output != StreamTarget::null && plan->needs.error != StreamTarget::null) continue;
         if (auto const device = null_device(); !device)
-            return fail("programs." + plan->settings.name + ".output: " + device.error().text());
+            return fail("programs." + plan->settings->name + ".output: " + device.error().text());
     }
     return {};
 }
@@ -221,7 +221,7 @@ Result<> Channels::check_terminals(Plans const& plans) const {
     for (auto const& plan : plans) {
         if (!plan->needs.has_terminal) continue;
         Result<> const found = check_pseudo_terminal();
-        if (!found) return fail("programs." + plan->settings.name + ".tty: " + found.error().text());
+        if (!found) return fail("programs." + plan->settings->name + ".tty: " + found.error().text());
         break;  // if one can be made, more can
     }
     return {};
@@ -377,7 +377,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
 
 /// Opens a new terminal for each start: changes that the process before has made to its own must not remain.
 Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files) {
-    config::Tty const size = plan.settings.tty.value_or(config::Tty{});
+    config::Tty const size = plan.settings->tty.value_or(config::Tty{});
     uid_t const owner = plan.start ? user_of(plan) : ::geteuid();
     OutputKey const key = output_key(id);
     files.in = files.out = files.err = TRY(output_->open_terminal(key, {size.rows, size.columns}, owner));
@@ -472,7 +472,7 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
 void Channels::process_ended(ProcessId id, int status) {
     ProgramTable::Entry& program = table_[id.program];
     if (program.name.empty()) return;
-    if (program.plan && program.plan->settings.readiness) notify_->process_ended(notify_key(id));
+    if (program.plan && program.plan->settings->readiness) notify_->process_ended(notify_key(id));
     OutputKey const key = output_key(id);
     if (output_ && (program.is_captured() || output_->terminal(key) >= 0)) output_->process_ended(key);
     if (attachments_) attachments_->ended(terminal_key(key), status);
@@ -634,7 +634,7 @@ bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     auto const pid = view.pid;
     if (!pid) return false;
     if (static_cast<pid_t>(*pid) == sender.pid) return true;
-    auto const& readiness = plan.settings.readiness;
+    auto const& readiness = plan.settings->readiness;
     if (!readiness || readiness->notify_access != config::NotifyAccess::all) return false;
     ProgramTable::Instance const* const mine = table_.find_instance(id);
     if (mine && mine->cgroup && mine->cgroup->contains(sender.pid)) return true;
@@ -679,7 +679,7 @@ void Channels::save(UpgradeState& state) const {
     // Where no program waits for a line, the beginning of a run is left out: so an older version can take over.
     for (OutputState::Pipe& pipe : state.output.pipes) {
         auto const& plan = table_[ProgramId{pipe.key.program}].plan;
-        if (!plan || !plan->settings.readiness || plan->settings.readiness->type != config::ReadinessType::log)
+        if (!plan || !plan->settings->readiness || plan->settings->readiness->type != config::ReadinessType::log)
             pipe.run_begin = 0;
     }
 }

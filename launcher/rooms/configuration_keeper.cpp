@@ -162,7 +162,7 @@ void ConfigurationKeeper::tell_active() const {
     if (active.configuration.has_programs) {
         std::vector<std::string> names;
         for (auto const& program : active.programs)
-            names.push_back(program->settings.name);
+            names.push_back(program->settings->name);
         log_.write(log::LogLevel::info, "configuration-loaded",
                    "configuration " + std::string(path) + " loaded: " + std::to_string(names.size()) +
                        (names.size() == 1 ? " program, " : " programs, ") + count_text(count),

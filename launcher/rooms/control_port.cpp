@@ -220,7 +220,7 @@ ProgramStatus ControlPort::program(std::size_t index) const {
             .next_run_in = rooms_.programs.next_run_in(id),
             .version = program.versions.empty() ? std::string() : program.versions.back(),
             .is_internal = policy.auxiliary,
-            .groups = program.plan ? program.plan->settings.groups : std::vector<std::string>()};
+            .groups = program.plan ? program.plan->settings->groups : std::vector<std::string>()};
 }
 
 ProgramDescription ControlPort::describe(std::size_t index) const {
@@ -521,7 +521,7 @@ ProcessOwner ControlPort::owner_of(ProgramTable::Entry const& program) const {
     if (!program.plan) return ProcessOwner::sandboxed;  // nobody knows
     if (program.plan == rooms_.agent.plan()) return ProcessOwner::agent;
     if (has_sandbox(program.plan->settings)) return ProcessOwner::sandboxed;
-    return program.plan->settings.user ? ProcessOwner::other_user : ProcessOwner::program;
+    return program.plan->settings->user ? ProcessOwner::other_user : ProcessOwner::program;
 }
 
 ProcessOwner ControlPort::owner_of(pid_t pid) const {

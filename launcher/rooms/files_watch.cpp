@@ -99,7 +99,7 @@ void FilesWatch::restore(std::vector<ProgramId> const& ids, UpgradeState const& 
 }
 
 TimePoint FilesWatch::quiet_after(Program const& program, TimePoint now) const {
-    Duration const quiet = plan_of(program).settings.files->quiet_time;
+    Duration const quiet = plan_of(program).settings->files->quiet_time;
     return quiet < TimePoint::max() - now ? now + quiet : TimePoint::max();
 }
 
@@ -182,15 +182,15 @@ void FilesWatch::act(Program& program) {
     program.quiet_at = TimePoint::max();
     auto const missing = std::ranges::find_if(plan.watched_files, is_missing);
     if (missing != plan.watched_files.end()) {
-        log_.write(log::LogLevel::debug, "files-missing", plan.settings.name + " waits for " + *missing,
-                   {{"program", std::string_view(plan.settings.name)}, {"path", std::string_view(*missing)}});
+        log_.write(log::LogLevel::debug, "files-missing", plan.settings->name + " waits for " + *missing,
+                   {{"program", std::string_view(plan.settings->name)}, {"path", std::string_view(*missing)}});
         return;  // it counts as a change when it comes back
     }
-    bool const restarts = plan.settings.files->action == config::FilesAction::restart;
+    bool const restarts = plan.settings->files->action == config::FilesAction::restart;
     std::string const changed = std::exchange(program.changed, {});
     log_.write(log::LogLevel::info, "files-changed",
-               changed + " has changed: " + (restarts ? "restarting " : "telling ") + plan.settings.name,
-               {{"program", std::string_view(plan.settings.name)},
+               changed + " has changed: " + (restarts ? "restarting " : "telling ") + plan.settings->name,
+               {{"program", std::string_view(plan.settings->name)},
                 {"path", std::string_view(changed)},
                 {"action", std::string_view(restarts ? "restart" : "signal")}});
     events_.dispatch(event::Command{restarts ? event::Verb::renew : event::Verb::reload, program.id});

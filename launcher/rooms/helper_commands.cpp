@@ -171,9 +171,9 @@ void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome
     if (!log_.is_enabled(level)) return;
     std::string const why = outcome_text(outcome);
     auto const check = check_of(helper);
-    bool const is_named = check && plan && *check < plan->settings.health.size();
+    bool const is_named = check && plan && *check < plan->settings->health.size();
     std::string name(helper_text(helper));
-    if (is_named && !plan->settings.health[*check].name.empty()) name += " " + plan->settings.health[*check].name;
+    if (is_named && !plan->settings->health[*check].name.empty()) name += " " + plan->settings->health[*check].name;
     log_.write(level, "helper-failed", name + " of " + report_writer_.who(id) + " has failed: " + why,
                {{"program", std::string_view(table_[id.program].name)},
                 {"process", static_cast<std::int64_t>(id.number)},

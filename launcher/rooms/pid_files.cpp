@@ -46,7 +46,7 @@ std::optional<pid_t> parse_pid(std::string_view text) {
 
 std::string const& root_of(ProgramPlan const& plan) {
     static std::string const none;
-    return plan.settings.root_directory ? *plan.settings.root_directory : none;
+    return plan.settings->root_directory ? *plan.settings->root_directory : none;
 }
 
 ProcessId file_id(UpgradeState::PidFile const& entry) {

@@ -19,7 +19,7 @@ std::string_view ProgramTable::Entry::version_of(std::uint32_t number) const {
 }
 
 void ProgramTable::Entry::remember_version() {
-    std::string const version = plan->settings.version.value_or("");
+    std::string const version = plan->settings->version.value_or("");
     if (versions.empty() && version.empty()) return;
     if (versions.empty() || versions.back() != version) versions.push_back(version);
     runs.resize(std::max<std::size_t>(runs.size(), plan->policy.count));
@@ -52,7 +52,7 @@ ProgramName ProgramTable::name_of(ProgramId id) const {
     Entry const& program = (*this)[id];
     bool const has_numbers = !program.plan || program.plan->policy.count > 1 || supervisor_.size(id) > 1;
     if (!program.plan) return {program.name, has_numbers};
-    return {program.name, has_numbers, program.plan->start.get(), program.plan->settings.health,
+    return {program.name, has_numbers, program.plan->start.get(), program.plan->settings->health,
             program.plan->helper(Helper::readiness).network.get()};
 }
 
@@ -70,7 +70,7 @@ std::vector<ProgramId> ProgramTable::choose_ids(Plans const& plans) const {
         if (entry.plan) known.emplace(entry.name, at);
     }
     for (auto const& plan : plans) {
-        auto const found = known.find(plan->settings.name);
+        auto const found = known.find(plan->settings->name);
         if (found != known.end()) is_taken[found->second] = true;
         ids.push_back(found != known.end() ? ProgramId{static_cast<std::uint32_t>(found->second)} : none);
     }
@@ -125,7 +125,7 @@ void ProgramTable::save(UpgradeState& state) const {
     for (std::size_t at = 0; at < entries_.size(); ++at) {
         Entry const& program = entries_[at];
         UpgradeState::Program& saved = state.programs.emplace_back(program.name, program.plan != nullptr);
-        if (program.plan && !program.is_configured) saved.output = program.plan->settings.output;
+        if (program.plan && !program.is_configured) saved.output = program.plan->settings->output;
         if (program.versions.size() > 1) {
             saved.versions = program.versions;
             saved.runs.assign(program.runs.begin(), program.runs.end());

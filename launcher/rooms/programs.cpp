@@ -59,7 +59,7 @@ public:
     std::size_t operator[](std::string const& name) {
         if (by_name_.empty()) {  // most documents name none
             for (std::size_t i = 0; i < plans_.size(); ++i)
-                by_name_.emplace(plans_[i]->settings.name, i);
+                by_name_.emplace(plans_[i]->settings->name, i);
         }
         return by_name_.at(name);
     }
@@ -73,7 +73,7 @@ private:
 void add_before(std::vector<ProgramSpec>& specs, Plans const& plans, std::vector<ProgramId> const& ids,
                 PlanIndex& index) {
     for (std::size_t i = 0; i < plans.size(); ++i)
-        for (std::string const& name : plans[i]->settings.before)
+        for (std::string const& name : plans[i]->settings->before)
             add_missing(specs[index[name]].policy.after, {ids[i]});
 }
 
@@ -134,9 +134,9 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
             for (std::string const& name : names)
                 to.push_back(ids[index[name]]);
         };
-        ids_of(plan.settings.after, spec.policy.after);
-        ids_of(plan.settings.requires_, spec.policy.requires_);
-        ids_of(plan.settings.binds_to, spec.policy.binds_to);
+        ids_of(plan.settings->after, spec.policy.after);
+        ids_of(plan.settings->requires_, spec.policy.requires_);
+        ids_of(plan.settings->binds_to, spec.policy.binds_to);
         add_missing(spec.policy.requires_, spec.policy.binds_to);
         if (plan.needs.output == StreamTarget::program) {
             std::vector<ProgramId> reader;
@@ -144,7 +144,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
             add_missing(spec.policy.after, reader);
         }
         auto const at = static_cast<std::size_t>(ids[i]);
-        if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].name == plan.settings.name)
+        if (at < table_.size() && table_[ids[i]].plan && table_[ids[i]].name == plan.settings->name)
             spec.has_changed = !plan.starts_like(*table_[ids[i]].plan);
         specs->push_back(std::move(spec));
     }
@@ -195,7 +195,7 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
 
 void Programs::take(ProgramTable::Entry& program, std::shared_ptr<ProgramPlan const> plan) {
     program.plan = std::move(plan);
-    program.name = program.plan->settings.name;
+    program.name = program.plan->settings->name;
     program.is_configured = true;
     set_listening(program);
     Channels::apply_limits(program);
@@ -229,7 +229,7 @@ void Programs::set_schedule(ProgramId id) {
         });
     }
     ProgramPlan const& plan = *table_[id].plan;
-    Result<> const set = schedules_->set(id, *plan.settings.schedule, plan.zone, steady_clock::now());
+    Result<> const set = schedules_->set(id, *plan.settings->schedule, plan.zone, steady_clock::now());
     if (set) return;
     log_.write(log::LogLevel::error, "schedule-failed", set.error().text(),
                {{"error", std::string_view(set.error().text())}});
@@ -291,8 +291,8 @@ void Programs::save(UpgradeState& state) const {
 std::shared_ptr<ProgramPlan const> Programs::plan_without_start(UpgradeState::Program const& program,
                                                                 ProgramPolicy const& policy) {
     auto plan = std::make_shared<ProgramPlan>();
-    plan->settings.name = program.name;
-    plan->settings.output = program.output;
+    plan->settings->name = program.name;
+    plan->settings->output = program.output;
     plan->policy = policy;
     decide_needs(*plan);
     return plan;
@@ -315,7 +315,7 @@ void Programs::restore(UpgradeState const& state, Accepted const* active) {
         ProgramRecord const& record = state.supervisor.programs[at];
         program.name = state.programs[at].name;
         auto const named =
-            std::ranges::find(plans_, program.name, [](auto const& plan) { return plan->settings.name; });
+            std::ranges::find(plans_, program.name, [](auto const& plan) { return plan->settings->name; });
         program.is_configured = record.is_configured && named != plans_.end();
         program.plan = program.is_configured ? *named : plan_without_start(state.programs[at], record.policy);
         set_listening(program);

@@ -66,7 +66,7 @@ private:
     void set_schedules(std::vector<ProgramId> const& ids, bool runs_servers);
     void set_schedule(ProgramId id);
     [[nodiscard]] bool is_scheduled(ProgramId id) const {
-        return table_[id].is_configured && table_[id].plan->settings.schedule;
+        return table_[id].is_configured && table_[id].plan->settings->schedule;
     }
     void arm() { schedule_timer_.arm(schedules_ ? schedules_->next_deadline() : std::nullopt); }
     void tidy();

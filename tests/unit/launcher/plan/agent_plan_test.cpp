@@ -27,7 +27,7 @@ TEST(AgentPlan, IsAnAuxiliaryProgramWhoseOutputGoesWhereTheLogDoes) {
     auto const planned = plan_agent(listening(), {}, bare_environment);
     ASSERT_TRUE(planned) << planned.error().text();
     ProgramPlan const& plan = *planned->plan;
-    EXPECT_EQ(plan.settings.name, agent_name);
+    EXPECT_EQ(plan.settings->name, agent_name);
     EXPECT_TRUE(plan.policy.auxiliary);
     EXPECT_EQ(plan.needs.output, StreamTarget::console);
     EXPECT_EQ(plan.needs.error, StreamTarget::inherited);

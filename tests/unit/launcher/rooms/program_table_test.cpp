@@ -15,8 +15,8 @@ using testing::IsEmpty;
 std::shared_ptr<ProgramPlan> plan_of(std::string const& name, std::string const& version = "",
                                      std::uint32_t count = 1) {
     auto plan = std::make_shared<ProgramPlan>();
-    plan->settings.name = name;
-    if (!version.empty()) plan->settings.version = version;
+    plan->settings->name = name;
+    if (!version.empty()) plan->settings->version = version;
     plan->policy.count = count;
     return plan;
 }
@@ -31,7 +31,7 @@ protected:
         auto specs = std::make_shared<std::vector<ProgramSpec>>();
         for (std::size_t i = 0; i < ids.size(); ++i) {
             ProgramTable::Entry& entry = table[ids[i]];
-            entry.name = plans[i]->settings.name;
+            entry.name = plans[i]->settings->name;
             entry.plan = plans[i];
             entry.is_configured = true;
             specs->push_back({ids[i], plans[i]->policy, true});
