@@ -17,6 +17,7 @@
 #include "config/socket_address.h"
 #include "config/syslog.h"
 #include "lib/base/rare.h"
+#include "lib/base/rare_list.h"
 #include "lib/process/settings.h"
 
 namespace triton::config {
@@ -203,7 +204,7 @@ struct Tty {
 /// Its surroundings, limits and sandbox are those of any process.
 struct Program : process::Settings {
     std::string name = {};
-    std::vector<std::string> groups = {};  ///< names that `ctl` knows several programs by, each once
+    RareList<std::string> groups = {};  ///< names that `ctl` knows several programs by, each once
     // what and how many
     Rare<std::string> version = {};
     std::vector<Argument> command = {};  ///< empty: the binary of `version`, else [0] is the program
@@ -212,30 +213,30 @@ struct Program : process::Settings {
     // its surroundings
     std::vector<std::pair<std::string, Argument>> environment = {};  ///< in the document's order
     EnvironmentFrom environment_from = EnvironmentFrom::inherit;
-    std::vector<std::string> environment_names = {};        ///< EnvironmentFrom::listed: those of ours
-    Rare<Argument> working_directory_argument = {};         ///< instead of working_directory
-    std::vector<EnvironmentSource> environment_files = {};  ///< later ones win
+    RareList<std::string> environment_names = {};        ///< EnvironmentFrom::listed: those of ours
+    Rare<Argument> working_directory_argument = {};      ///< instead of working_directory
+    RareList<EnvironmentSource> environment_files = {};  ///< later ones win
     // when it runs
     bool one_shot = false;
     Rare<Schedule> schedule = {};
     std::optional<Milliseconds> run_timeout = {};  ///< of a one-shot or a scheduled run
     bool auto_start = true;
     RestartWhen restart = RestartWhen::always;  ///< never, when absent for a one-shot or a schedule
-    Backoff backoff = {};
-    std::optional<StartLimit> start_limit = {};
+    Rare<Backoff> backoff = {};
+    Rare<StartLimit> start_limit = {};
     bool critical = false;
-    std::vector<End> success_ends = {};       ///< beside exit code 0; sorted, each once
-    std::vector<End> permanent_ends = {};     ///< the same; none is a success
-    std::vector<std::string> after = {};      ///< names of other programs, each once
-    std::vector<std::string> requires_ = {};  ///< the same
-    std::vector<std::string> binds_to = {};   ///< the same
-    std::vector<std::string> before = {};     ///< the same
+    RareList<End> success_ends = {};       ///< beside exit code 0; sorted, each once
+    RareList<End> permanent_ends = {};     ///< the same; none is a success
+    RareList<std::string> after = {};      ///< names of other programs, each once
+    RareList<std::string> requires_ = {};  ///< the same
+    RareList<std::string> binds_to = {};   ///< the same
+    RareList<std::string> before = {};     ///< the same
     // how it stops and changes
     std::optional<int> stop_signal = {};
     std::optional<Milliseconds> stop_timeout = {};  ///< 0: SIGKILL at once
     StopScope stop_scope = StopScope::process;
     Milliseconds drain_delay{0};
-    std::vector<StopStep> stop_sequence = {};  ///< instead of signal and timeout
+    RareList<StopStep> stop_sequence = {};  ///< instead of signal and timeout
     Rare<Hook> pre_stop = {};
     OnChange on_change = OnChange::keep;
     int reload_signal = 1;  ///< SIGHUP; OnChange::signal, FilesAction::signal
@@ -250,14 +251,14 @@ struct Program : process::Settings {
     Rare<Argument> pid_file = {};    ///< it forks into the background; an absolute path
     std::optional<Milliseconds> start_timeout = {};
     std::optional<Milliseconds> watchdog = {};
-    std::vector<Health> health = {};  ///< at most most_health_checks; names are unique
+    RareList<Health> health = {};  ///< at most most_health_checks; names are unique
     // what it may use
     Rare<process::CgroupLimits> cgroup = {};
     // its descriptors
     Stdin stdin_ = {};
     std::optional<Tty> tty = {};  ///< then stdin_ is not there, and output has one destination
     Output output = {};
-    std::vector<ListenSocket> sockets = {};  ///< names are unique
+    RareList<ListenSocket> sockets = {};  ///< names are unique
 
     bool operator==(Program const&) const = default;
 };

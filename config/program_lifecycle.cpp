@@ -524,10 +524,11 @@ std::string end_text(End end) {
 }
 
 /// The list of ends at a key. `others`: the ends of the other list, which must have none in common with it.
-void parse_ends(json::Node const& node, json::Where const& at, std::vector<End> const& others, std::vector<End>& ends,
-                Reading& reading) {
+std::vector<End> read_ends(json::Node const& node, json::Where const& at, std::vector<End> const& others,
+                           Reading& reading) {
+    std::vector<End> ends;
     auto const* const array = expect<json::Array>("an array", node, at, reading);
-    if (!array) return;
+    if (!array) return ends;
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Where const end_at{&at, i};
         auto const end = read_end((*array)[i], end_at, reading);
@@ -541,16 +542,17 @@ void parse_ends(json::Node const& node, json::Where const& at, std::vector<End> 
             ends.insert(place, *end);  // among at most 255 codes and 64 signals
         }
     }
+    return ends;
 }
 
 }  // namespace
 
 void parse_success_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    parse_ends(node, at, {}, program.success_ends, reading);
+    program.success_ends = read_ends(node, at, {}, reading);
 }
 
 void parse_permanent_codes(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    parse_ends(node, at, program.success_ends, program.permanent_ends, reading);
+    program.permanent_ends = read_ends(node, at, program.success_ends, reading);
 }
 
 void parse_schedule(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {

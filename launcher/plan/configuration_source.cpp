@@ -839,14 +839,15 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
     policy.restart = program.restart;
     policy.success_ends = program.success_ends;
     policy.permanent_ends = program.permanent_ends;
+    auto const backoff = program.backoff.value_or(config::Backoff{});
     policy.backoff.delay =
-        program.backoff.initial.value_or(std::chrono::duration_cast<milliseconds>(options_.defaults.backoff.delay));
-    policy.backoff.factor = program.backoff.factor.value_or(options_.defaults.backoff.factor);
-    if (program.backoff.max) policy.backoff.max_delay = *program.backoff.max;
+        backoff.initial.value_or(std::chrono::duration_cast<milliseconds>(options_.defaults.backoff.delay));
+    policy.backoff.factor = backoff.factor.value_or(options_.defaults.backoff.factor);
+    if (backoff.max) policy.backoff.max_delay = *backoff.max;
     policy.backoff.max_delay = std::max(policy.backoff.max_delay, policy.backoff.delay);
-    policy.backoff.jitter = program.backoff.jitter.value_or(options_.defaults.backoff.jitter);
-    if (program.backoff.reset_after) policy.backoff.reset_after = *program.backoff.reset_after;
-    policy.backoff.always_waits = program.backoff.always;
+    policy.backoff.jitter = backoff.jitter.value_or(options_.defaults.backoff.jitter);
+    if (backoff.reset_after) policy.backoff.reset_after = *backoff.reset_after;
+    policy.backoff.always_waits = backoff.always;
     if (program.start_limit) {
         policy.start_limit =
             StartLimit{program.start_limit->count, program.start_limit->interval, program.start_limit->exit_code};

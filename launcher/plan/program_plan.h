@@ -16,6 +16,7 @@
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/box.h"
 #include "lib/base/rare.h"
+#include "lib/base/rare_list.h"
 #include "lib/process/start_plan.h"
 
 namespace triton::launcher {
@@ -50,14 +51,14 @@ struct HelperPlan {
 class HelperPlans {
 public:
     /// At most once for each.
-    void add(Helper which, HelperPlan plan) { plans_.emplace_back(which, std::move(plan)); }
+    void add(Helper which, HelperPlan plan) { plans_.push_back({which, std::move(plan)}); }
     /// One that does nothing, where there is none.
     [[nodiscard]] HelperPlan const& operator[](Helper which) const;
     [[nodiscard]] bool needs_agent() const;
     bool operator==(HelperPlans const&) const = default;
 
 private:
-    std::vector<std::pair<Helper, HelperPlan>> plans_;
+    RareList<std::pair<Helper, HelperPlan>> plans_;
 };
 
 /// Where a process's standard output or error leads.
@@ -99,9 +100,9 @@ struct ProgramPlan {
     std::shared_ptr<process::StartPlan const>
         start;  ///< null: taken over from another version, and gone from the document
     HelperPlans helpers;
-    std::vector<SocketRequest> sockets;            ///< as many as settings->sockets, in that order
+    RareList<SocketRequest> sockets;               ///< as many as settings->sockets, in that order
     bool is_reader = false;                        ///< others write to its standard input
-    std::vector<std::string> watched_files;        ///< of settings->files: absolute, their last part may be a pattern
+    RareList<std::string> watched_files;           ///< of settings->files: absolute, their last part may be a pattern
     std::shared_ptr<config::TimeZone const> zone;  ///< of its calendar; null: UTC
     Rare<process::CommandTemplate> pid_file;       ///< one argument: an absolute path
     StartNeeds needs;                              ///< of its settings and its start: see decide_needs()

@@ -212,15 +212,16 @@ ProgramStatus ControlPort::program(std::size_t index) const {
     ProgramId const id = rooms_.table.shown()[index];
     ProgramTable::Entry const& program = rooms_.table[id];
     ProgramPolicy const& policy = rooms_.supervisor.policy(id);
-    return {.name = program.name,
-            .kind = policy.kind,
-            .wanted = program.is_configured ? policy.count : 0,
-            .processes = rooms_.supervisor.size(id),
-            .is_ready = rooms_.supervisor.is_ready(id),
-            .next_run_in = rooms_.programs.next_run_in(id),
-            .version = program.versions.empty() ? std::string() : program.versions.back(),
-            .is_internal = policy.auxiliary,
-            .groups = program.plan ? program.plan->settings->groups : std::vector<std::string>()};
+    return {
+        .name = program.name,
+        .kind = policy.kind,
+        .wanted = program.is_configured ? policy.count : 0,
+        .processes = rooms_.supervisor.size(id),
+        .is_ready = rooms_.supervisor.is_ready(id),
+        .next_run_in = rooms_.programs.next_run_in(id),
+        .version = program.versions.empty() ? std::string() : program.versions.back(),
+        .is_internal = policy.auxiliary,
+        .groups = program.plan ? std::vector<std::string>(program.plan->settings->groups) : std::vector<std::string>()};
 }
 
 ProgramDescription ControlPort::describe(std::size_t index) const {

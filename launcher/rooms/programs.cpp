@@ -46,7 +46,7 @@ std::uint64_t descriptors_of(ProgramPlan const& plan) {
            (has_syslog ? 1U : 0U) + plan.sockets.size() + (program.landlock ? 1U : 0U) + (plan.is_reader ? 2U : 0U);
 }
 
-void add_missing(std::vector<ProgramId>& to, std::vector<ProgramId> const& ids) {
+void add_missing(RareList<ProgramId>& to, std::vector<ProgramId> const& ids) {
     for (ProgramId const id : ids)
         if (std::ranges::find(to, id) == to.end()) to.push_back(id);
 }
@@ -130,7 +130,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
         ProgramPlan const& plan = *plans[i];
         ProgramSpec spec{ids[i], plan.policy, true};
         if (agent_.pod().is_isolated && !plan.policy.auxiliary) spec.policy.count = 0;
-        auto const ids_of = [&](std::vector<std::string> const& names, std::vector<ProgramId>& to) {
+        auto const ids_of = [&](std::vector<std::string> const& names, RareList<ProgramId>& to) {
             for (std::string const& name : names)
                 to.push_back(ids[index[name]]);
         };
@@ -139,7 +139,7 @@ Programs::Specs Programs::specs_for(Plans const& plans, std::vector<ProgramId> c
         ids_of(plan.settings->binds_to, spec.policy.binds_to);
         add_missing(spec.policy.requires_, spec.policy.binds_to);
         if (plan.needs.output == StreamTarget::program) {
-            std::vector<ProgramId> reader;
+            RareList<ProgramId> reader;
             ids_of({plan.needs.output_to}, reader);
             add_missing(spec.policy.after, reader);
         }

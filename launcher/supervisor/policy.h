@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "config/policy.h"
 #include "launcher/supervisor/restart_policy.h"
 #include "lib/base/clock.h"
+#include "lib/base/rare_list.h"
 #include "lib/process/ids.h"
 
 namespace triton::launcher {
@@ -85,10 +85,10 @@ struct ProgramPolicy {
     Restart restart = Restart::always;
     Duration run_timeout{};  ///< one-shot, scheduled: from clone to a stop, a failure; 0: none
     bool makes_up = false;   ///< scheduled: of the runs that find all places taken, one comes when a place is free
-    std::vector<config::End> success_ends{};    ///< beside exit code 0; sorted
-    std::vector<config::End> permanent_ends{};  ///< not started again after these; sorted
+    RareList<config::End> success_ends{};    ///< beside exit code 0; sorted
+    RareList<config::End> permanent_ends{};  ///< not started again after these; sorted
     RestartPolicy backoff;
-    std::optional<StartLimit> start_limit{};
+    Rare<StartLimit> start_limit{};
     bool critical = false;  ///< the container ends when one of its processes has ended and is not started again
     bool is_main = false;   ///< a stop without a fault ends with its exit code
     /// It serves the launcher itself. Whatever becomes of it neither ends the container nor keeps it; it counts for
@@ -99,7 +99,7 @@ struct ProgramPolicy {
     Duration stop_timeout = std::chrono::seconds(10);  ///< from the stop signal to SIGKILL
     /// Several signals, the first of them `stop_signal`; their waits are `stop_timeout` together. Empty: that one
     /// alone.
-    std::vector<StopStep> stop_steps{};
+    RareList<StopStep> stop_steps{};
     Duration drain{};  ///< before Helper::pre_stop and the signal
     bool has_pre_stop = false;
     Duration pre_stop_timeout = std::chrono::seconds(10);  ///< enforced by the shell; here it only shares out time
@@ -118,15 +118,15 @@ struct ProgramPolicy {
     Duration on_stop_timeout = std::chrono::seconds(10);  ///< as pre_stop_timeout
 
     /// Acyclic. Every start waits for them, restarts too; every stop of all goes the other way.
-    std::vector<ProgramId> after;
-    std::vector<ProgramId> requires_;
-    std::vector<ProgramId> binds_to;  ///< each is in `requires_`, too: the program is stopped while one is not ready
+    RareList<ProgramId> after;
+    RareList<ProgramId> requires_;
+    RareList<ProgramId> binds_to;  ///< each is in `requires_`, too: the program is stopped while one is not ready
 
     Readiness readiness = Readiness::started;
     Duration probe_interval = std::chrono::seconds(1);  ///< for Readiness::probed; the first is at the start
     Duration start_timeout{};                           ///< from clone to readiness, then SIGKILL; 0: none
     Duration watchdog{};                                ///< from readiness or the last ping to SIGABRT; 0: none
-    std::vector<Health> checks{};                       ///< at most `most_checks`
+    RareList<Health> checks{};                          ///< at most `most_checks`
 
     bool is_sequential = false;         ///< a number starts when all lower ones are ready, have ended, or are held
     std::uint32_t max_unavailable = 0;  ///< a restart of all numbers takes at most this many out of service; 0: all

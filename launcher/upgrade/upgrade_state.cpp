@@ -505,6 +505,8 @@ struct IsList : std::false_type {};
 template <class T>
 struct IsList<std::vector<T>> : std::true_type {};
 template <class T>
+struct IsList<RareList<T>> : std::true_type {};
+template <class T>
 struct IsOptional : std::false_type {};
 template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
@@ -739,7 +741,7 @@ void Reader::get(json::Node const& node, std::string const& at, T& value) {
     } else if constexpr (IsList<T>::value) {
         auto const* const list = node.get<json::Array>();
         value.clear();
-        if constexpr (std::same_as<T, std::vector<Health>>) {
+        if constexpr (std::same_as<T, RareList<Health>>) {
             if (!list) return get(node, at, value.emplace_back());
         }
         if (!list) return refuse(at);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/rare.h"
+#include "lib/base/rare_list.h"
 
 namespace triton::process {
 
@@ -83,10 +84,10 @@ struct Settings {
     Rare<IdOrName> group = {};
     Rare<std::vector<IdOrName>> supplementary_groups = {};
     std::optional<std::uint32_t> umask = {};
-    std::vector<ResourceLimit> limits = {};  ///< each resource at most once
+    RareList<ResourceLimit> limits = {};  ///< each resource at most once
     std::optional<int> nice = {};
     std::optional<int> oom_score_adj = {};
-    std::vector<std::uint32_t> cpu_affinity = {};  ///< sorted, each once; empty: unchanged
+    RareList<std::uint32_t> cpu_affinity = {};  ///< sorted, each once; empty: unchanged
     Rare<CapabilitySettings> capabilities = {};
     bool no_new_privileges = false;  ///< also when seccomp or landlock implies it
     Rare<SeccompSettings> seccomp = {};

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/rare_list.h"
 #include "lib/process/attributes.h"
 #include "lib/process/command_template.h"
 #include "lib/process/spawn_child.h"
@@ -81,10 +82,9 @@ private:
 
 /// What is not the same for all processes of one program.
 struct NumberedParts {
-    std::vector<CommandTemplate> environment = {};  ///< their arguments are NAME=value entries
-    std::vector<SharedEnvironment> environments =
-        {};                                ///< of process 1, 2 and so on, in place of the plan's; empty: none
-    Rare<CommandTemplate> directory = {};  ///< one argument, in place of Attributes::working_directory
+    RareList<CommandTemplate> environment = {};     ///< their arguments are NAME=value entries
+    RareList<SharedEnvironment> environments = {};  ///< of process 1, 2 and so on, in place of the plan's; empty: none
+    Rare<CommandTemplate> directory = {};           ///< one argument, in place of Attributes::working_directory
 
     bool operator==(NumberedParts const&) const = default;
 };

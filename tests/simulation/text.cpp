@@ -199,7 +199,7 @@ std::string of(std::vector<launcher::StopStep> const& steps) {
     return all;
 }
 
-std::string of(std::optional<launcher::StartLimit> const& limit) {
+std::string of(Rare<launcher::StartLimit> const& limit) {
     if (!limit) return "none";
     return std::to_string(limit->count) + " in " + text(limit->interval) +
            (limit->exit_code ? " else exit " + std::to_string(*limit->exit_code) : "");

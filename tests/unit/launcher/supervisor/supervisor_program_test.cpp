@@ -555,7 +555,7 @@ TEST(SupervisorHealth, ChecksComeAndGo) {
     subject.helper(first, Helper::health_2, false);
     EXPECT_FALSE(subject.supervisor.view(first).is_ready);
     subject.after(4s).time();
-    policy.checks.pop_back();
+    policy.checks = {policy.checks.front()};
     EXPECT_EQ(subject.programs({policy}).done(), "CancelHelper 1 health_2");
     EXPECT_TRUE(subject.supervisor.view(first).is_ready);
     EXPECT_EQ(subject.deadline(), 10s);

@@ -489,7 +489,7 @@ TEST(StartPlan, IsEqualWhenItStartsTheSame) {
 TEST(StartPlan, ReadinessDescriptorMayNotBeASocket) {
     config::Program program;
     program.readiness = config::Readiness{.type = config::ReadinessType::fd, .fd = 4};
-    program.sockets.resize(2);
+    program.sockets = std::vector<config::ListenSocket>(2);
     json::Where const at;
     auto const taken = launcher::resolve_attributes(program, at);
     ASSERT_FALSE(taken);
