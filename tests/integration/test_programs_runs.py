@@ -186,6 +186,7 @@ def test_what_leaves_is_undone_after_all_that_depends_on_it(place, how):
         launcher.replace(programs, runServers=False)
     web = launcher.wait_for_event("process-stopping", program="web")["pid"]
     launcher.wait_signal(signal.SIGTERM)
+    launcher.wait_signal(signal.SIGCONT)  # comes with it: a stopped process could not obey
     if how == "upgraded":
         launcher.ctl("upgrade", place.binary)
     if how == "not-upgraded":  # no other version would know what to run
