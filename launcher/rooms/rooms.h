@@ -32,6 +32,7 @@ namespace triton::launcher {
 //                             leaves to be killed
 //     control_port.h          requests of the control socket (ControlBackend)
 //     upgrader.h              becoming another version
+//     log_keeper.h            the launcher's own log file, and who writes it
 //     life_cycle.h            signals, the stop, the exit code, the service manager
 //
 // A room gets what it needs at its construction: the Supervisor to look at, the table, rooms below it in
