@@ -5,8 +5,6 @@
 #include <string_view>
 #include <utility>
 
-#include <fcntl.h>
-
 namespace triton::launcher {
 
 LogKeeper::LogKeeper(log::Log::Settings const& settings, EventLoop& loop, log::Log& log, StartCompanion start)
@@ -24,8 +22,8 @@ Result<> LogKeeper::open() {
 
 /// Lets another process write a file whose file system may hang.
 void LogKeeper::judge() {
-    is_open_ = log_.file() >= 0;
-    if (!start_ || !is_open_ || !may_hang(log_.file())) return;
+    judged_ = log_.file();
+    if (!start_ || judged_ < 0 || !may_hang(judged_)) return;
     auto far = make_far();
     if (Result<> const begun = far->begin(); !begun) {
         std::string const reason = begun.error().text();
@@ -37,7 +35,7 @@ void LogKeeper::judge() {
 void LogKeeper::leave_to(std::unique_ptr<FarLog> far) {
     log_.let_write_file(far.get());
     far_ = std::move(far);
-    is_open_ = true;
+    judged_ = log_.file();  // none
 }
 
 std::unique_ptr<FarLog> LogKeeper::make_far() {

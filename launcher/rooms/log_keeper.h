@@ -25,9 +25,9 @@ public:
     Result<> open();
     /// Opens it again under its name, because somebody asks for it.
     void reopen();
-    /// It may be open now.
+    /// The log may have opened it by itself: for the first time, or again because its name leads to another one.
     void end_round() {
-        if (!is_open_ && log_.file() >= 0) judge();
+        if (log_.file() != judged_) judge();
     }
     /// At the end.
     void drain(milliseconds limit);
@@ -47,7 +47,7 @@ private:
     log::Log& log_;
     StartCompanion start_;
     std::unique_ptr<FarLog> far_;  // null: the log writes by itself
-    bool is_open_ = false;
+    int judged_ = -1;              // the log's descriptor: another file is opened before the former is closed
 };
 
 }  // namespace triton::launcher

@@ -11,19 +11,25 @@ from harness.process import BINARY, Exit, eventually
 from harness.programs import run, service
 
 
-@pytest.fixture(name="running")
-def start(as_pid1, area, fuse):  # noqa: F811
-    """A launcher whose log has come to be on the file system when it was opened again."""
+@pytest.fixture(name="near")
+def start_near(as_pid1, area, fuse):  # noqa: F811
+    """A launcher whose log is written by itself, in a directory that leads to the file system from now on."""
     (area / "logs").mkdir()
     launcher = run(as_pid1, {"web": service("web")}, "--log-path", area / "logs/log")
     launcher.web = launcher.wait_up()["pid"]
     launcher.wait_for_event("configuration-loaded")
     eventually(lambda: "configuration-loaded" in (area / "logs/log").read_text(), "it writes by itself")
     fuse.mount(launcher.launcher, area / "logs")
-    launcher.signal(signal.SIGHUP)
-    launcher.wait_for_event("log-reopened")
-    eventually(lambda: "log-reopened" in events(fuse), "the first line is there")
     return launcher
+
+
+@pytest.fixture(name="running")
+def start(near, fuse):  # noqa: F811
+    """The same, after the log was opened again."""
+    near.signal(signal.SIGHUP)
+    near.wait_for_event("log-reopened")
+    eventually(lambda: "log-reopened" in events(fuse), "the first line is there")
+    return near
 
 
 def events(fuse):  # noqa: F811
@@ -43,6 +49,18 @@ def assert_serves(running):
     running.signal_inside(running.web, signal.SIGKILL)
     running.wait_for_event("process-exited", program="web")
     running.web = running.wait_up(tag="web")["pid"]
+
+
+def test_a_log_that_finds_itself_elsewhere_gets_a_writer(near, fuse):  # noqa: F811
+    """Nobody has told it: it looks where its name leads before it writes."""
+    assert writers(near) == []
+    assert_serves(near)
+    eventually(lambda: len(writers(near)) == 1, "a copy writes it")
+    fuse.hang()
+    assert_serves(near)
+    fuse.let_go()
+    eventually(lambda: events(fuse).count("process-exited") == 2, "nothing is missing")
+    assert near.stop() == Exit(code=0)
 
 
 def test_what_is_logged_meanwhile_is_written_in_the_end(running, fuse):  # noqa: F811
