@@ -33,8 +33,10 @@ void FarLog::flush() {
 }
 
 void FarLog::look() {
-    if (file_.pending() > 0) timer_.arm(steady_clock::now() + FarFile::between_starts);
-    if (file_.pending() == 0) timer_.disarm();
+    if (file_.pending() > 0)
+        timer_.arm(steady_clock::now() + FarFile::between_starts);
+    else
+        timer_.disarm();
     Error const error = file_.error();
     if (error.code == std::exchange(told_, error.code) || error.code == 0) return;
     tell_(error);

@@ -68,18 +68,20 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       keeper_(options, source_, environment, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
       trees_(options, sys, table_, children_, channels_, pid_files_),
-      log_file_(options.log, loop, log_,
-                [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); }),
+      log_file_(options.log, loop, log_, start_of_writers()),
       life_(options, setup_, sys, loop, log_, log_file_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
             {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
       handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
                  pid_files_, log_file_, life_, port_}) {
-    channels_.set_start_of_writers(
-        [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); });
+    channels_.set_start_of_writers(start_of_writers());
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
     if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
+}
+
+StartCompanion Shell::start_of_writers() {
+    return [this](int kept, std::function<void()> const& work) { return children_.start_companion(kept, work); };
 }
 
 SupervisorPolicy Shell::supervisor_policy() const {

@@ -90,6 +90,7 @@ private:
     void on(action::Finish const& action) { life_.finish(action.exit_code); }
 
     // The loop.
+    [[nodiscard]] StartCompanion start_of_writers();
     Result<> start_loop();
     void run_loop();
     void end_round();
