@@ -6,11 +6,9 @@
 #include <span>
 #include <utility>
 
-#include <linux/magic.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
 
 #include "launcher/output/message_socket.h"
 
@@ -23,29 +21,6 @@ namespace {
 constexpr int most_answers = 64;  // in one go; a writer that was taken over by somebody may send without end
 constexpr std::size_t longest_told = 8192;
 constexpr std::size_t longest_message = 1 + FarFile::longest_text;
-
-// Kinds that linux/magic.h does not have. Source: statfs(2) and the headers of their file systems.
-constexpr unsigned long gfs2 = 0x01161970;
-constexpr unsigned long lustre = 0x0bd00bd0;
-constexpr unsigned long beegfs = 0x19830326;
-constexpr unsigned long gpfs = 0x47504653;
-constexpr unsigned long orangefs = 0x20030528;
-constexpr std::array served_by_others{static_cast<unsigned long>(NFS_SUPER_MAGIC),
-                                      static_cast<unsigned long>(FUSE_SUPER_MAGIC),
-                                      static_cast<unsigned long>(SMB_SUPER_MAGIC),
-                                      static_cast<unsigned long>(CIFS_SUPER_MAGIC),
-                                      static_cast<unsigned long>(SMB2_SUPER_MAGIC),
-                                      static_cast<unsigned long>(CEPH_SUPER_MAGIC),
-                                      static_cast<unsigned long>(V9FS_MAGIC),
-                                      static_cast<unsigned long>(AFS_SUPER_MAGIC),
-                                      static_cast<unsigned long>(AFS_FS_MAGIC),
-                                      static_cast<unsigned long>(CODA_SUPER_MAGIC),
-                                      static_cast<unsigned long>(OCFS2_SUPER_MAGIC),
-                                      gfs2,
-                                      lustre,
-                                      beegfs,
-                                      gpfs,
-                                      orangefs};
 
 /// As much of the text as a message can have: whole lines, where one fits.
 std::string_view first_message(std::string_view text) {
@@ -63,13 +38,6 @@ ssize_t receive(int channel, std::span<char> buffer) {
 }
 
 }  // namespace
-
-bool may_hang(int fd) {
-    struct statfs status{};
-    if (::fstatfs(fd, &status) != 0) return errno != ENOSYS && errno != EPERM;  // these are of our own filter
-    auto const kind = static_cast<unsigned long>(static_cast<unsigned int>(status.f_type));
-    return std::ranges::find(served_by_others, kind) != served_by_others.end();
-}
 
 // The writer.
 

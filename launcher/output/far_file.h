@@ -13,13 +13,9 @@
 
 namespace triton::launcher {
 
-/// Whether an open file is on a file system that others serve (NFS, SMB, FUSE ..): when they do not answer, whoever
-/// writes there waits in the kernel for as long as they like.
-[[nodiscard]] bool may_hang(int fd);
-
-/// A log file on such a file system. A copy of the launcher, its writer, opens, writes and rotates it; PID 1 only sends
-/// text, never waits, and keeps what the writer has not confirmed. A writer that was killed is replaced, and the
-/// next one gets that text again: a line may then be in the file twice, but is not missing.
+/// A log file on a file system that may hang (lib/base/far_files.h). A copy of the launcher, its writer, opens, writes
+/// and rotates it; PID 1 only sends text, never waits, and keeps what the writer has not confirmed. A writer that was
+/// killed is replaced, and the next one gets that text again: a line may then be in the file twice, but is not missing.
 ///
 /// The channel is a pair of message sockets (unix(7), SOCK_SEQPACKET). To the writer: "w" and text, "o" to open the
 /// file again. From it: "a COUNT" for bytes that are written now, "e CODE" with the lines ATTEMPTED and REASON when

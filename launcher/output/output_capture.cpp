@@ -12,6 +12,7 @@
 
 #include "config/substitution.h"
 #include "launcher/output/rotating_file.h"
+#include "lib/base/far_files.h"
 
 namespace triton::launcher {
 

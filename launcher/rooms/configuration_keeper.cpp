@@ -8,6 +8,7 @@
 #include "launcher/plan/document.h"
 #include "launcher/rooms/agent_host.h"
 #include "lib/base/duration.h"
+#include "lib/base/far_files.h"
 
 namespace triton::launcher {
 
@@ -33,7 +34,7 @@ std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, So
 }  // namespace
 
 ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source,
-                                         char const* const* environment, EventLoop& loop, log::Log& log,
+                                         char const* const* environment, Sys& sys, EventLoop& loop, log::Log& log,
                                          Supervisor const& supervisor, Children& children, Programs& programs,
                                          EventSink& events, ControlLine const& line)
     : options_(options),
@@ -45,6 +46,7 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
       events_(events),
       line_(line),
       ledger_(line),
+      asker_(sys, children),
       scout_(children, scout_key),
       judge_(source, environment, children),
       watch_(
@@ -67,14 +69,14 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
         first.may_be_good = true;
         return first;
     }
+    auto const ask = [this] {
+        rehearse(LoadKind::first);
+        return std::string();
+    };
+    if (may_any_file_hang() && !asker_.ask(ask)) return defer();
     SourceTexts texts = read_source(read(), source_);
     auto loaded = load_if_quick(LoadKind::first, texts, source_, environment_);
-    if (!loaded) {
-        is_first_deferred_ = true;
-        first.rejected = Rejected{.is_too_much = true};
-        first.may_be_good = true;
-        return first;
-    }
+    if (!loaded) return defer();
     if (!*loaded) {
         first.rejected = std::move(loaded->error());
     } else {
@@ -88,11 +90,22 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     return first;
 }
 
+ConfigurationKeeper::FirstLook ConfigurationKeeper::defer() {
+    is_first_deferred_ = true;
+    return {.rejected = Rejected{.is_too_much = true}, .may_be_good = true};
+}
+
 void ConfigurationKeeper::tell(FirstLook first) {
     if (waits_for_pod())
         return log_.write(log::LogLevel::info, "waiting-for-pod", "waiting for the annotations of the pod");
     if (is_first_deferred_) return;
     first.rejected ? reject(std::move(*first.rejected)) : tell_active();
+}
+
+void ConfigurationKeeper::tell_waiting() const {
+    log_.write(log::LogLevel::warning, "waiting-for-configuration",
+               "waiting for a good configuration in " + options_.configuration_path,
+               {{"path", std::string_view(options_.configuration_path)}});
 }
 
 // What is accepted.
@@ -265,23 +278,23 @@ void ConfigurationKeeper::look_again() {
         return;
     }
     if (is_way_clear) return look();  // somebody has just been there
-    scout_.begin([this] { rehearse(); });
+    scout_.begin([this] { rehearse(LoadKind::small); });
 }
 
 /// While no look is due yet, since more changes may come.
 void ConfigurationKeeper::scout_ahead() {
     if (has_helper() || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
     is_ahead_ = true;
-    scout_.begin([this] { rehearse(); });
+    scout_.begin([this] { rehearse(LoadKind::small); });
 }
 
 /// Asks for the files that a look and what follows from it ask for. Nothing of it stays: it is done in a copy.
-void ConfigurationKeeper::rehearse() const {
+void ConfigurationKeeper::rehearse(LoadKind kind) const {
     auto document = options_.built_in.configuration.empty() ? read_document(options_.configuration_path).layers
                                                             : one_layer(options_.built_in.configuration);
     SourceTexts const texts = read_source(std::move(document), source_);
     if (first_texts_ == texts) return;  // nothing follows from it
-    auto const loaded = load_if_quick(LoadKind::small, texts, source_, environment_);
+    auto const loaded = load_if_quick(kind, texts, source_, environment_);
     if (!loaded || !*loaded) return;
     for (auto const& program : (*loaded)->programs) {
         for (std::string const& path : paths_to_open(*program))

@@ -10,6 +10,7 @@
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/configuration_ledger.h"
 #include "launcher/rooms/document_judge.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/rooms/file_scout.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/reload_watch.h"
@@ -25,7 +26,7 @@ namespace triton::launcher {
 class ConfigurationKeeper {
 public:
     /// All outlive this. `source`: what a configuration is read with; the variables of the node are set in it.
-    ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source, char const* const* environment,
+    ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source, char const* const* environment, Sys& sys,
                         EventLoop& loop, log::Log& log, Supervisor const& supervisor, Children& children,
                         Programs& programs, EventSink& events, ControlLine const& line);
 
@@ -36,9 +37,12 @@ public:
         std::optional<Rejected> rejected;  ///< nullopt: its programs run
         bool may_be_good = false;          ///< it lacks something that comes later, or a helper process must judge it
     };
-    /// Reports nothing yet. A configuration that takes long is left to the first of the later looks.
+    /// Reports nothing yet. A configuration that takes long, or whose files hang, is left to the first of the later
+    /// looks.
     FirstLook look_first();
     void tell(FirstLook first);
+    /// The log says that nothing runs before there is a good configuration.
+    void tell_waiting() const;
     /// From now on changes are seen, including those from before the watch.
     void begin_to_watch() { watch_.read_now(); }
 
@@ -88,8 +92,9 @@ private:
     Result<> activate(Accepted loaded);
     [[nodiscard]] bool has_helper() const { return scout_.is_busy() || judge_.is_busy(); }
     void put_off(Duration pause);
+    FirstLook defer();
     void scout_ahead();
-    void rehearse() const;
+    void rehearse(LoadKind kind) const;
     void look();
     bool begin_load();
     void take(std::expected<Accepted, Rejected> loaded);
@@ -118,6 +123,7 @@ private:
     EventSink& events_;
     ControlLine const& line_;
     ConfigurationLedger ledger_;
+    FileAsker asker_;  // of the first look
     FileScout scout_;
     DocumentJudge judge_;
     ReloadWatch watch_;

@@ -5,19 +5,39 @@
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
+#include "lib/base/far_files.h"
+
 namespace triton::launcher {
 
-LogKeeper::LogKeeper(log::Log::Settings const& settings, EventLoop& loop, log::Log& log, StartCompanion start)
-    : settings_(settings), loop_(loop), log_(log), start_(std::move(start)) {}
+LogKeeper::LogKeeper(log::Log::Settings const& settings, EventLoop& loop, log::Log& log, StartCompanion start,
+                     std::optional<FileAsker> asker)
+    : settings_(settings), loop_(loop), log_(log), start_(std::move(start)), asker_(asker) {}
 
 LogKeeper::~LogKeeper() {
     if (far_) log_.let_write_file(nullptr);
 }
 
 Result<> LogKeeper::open() {
+    if (hangs()) {
+        auto far = make_far();
+        TRY(far->begin());
+        leave_to(std::move(far));
+        return {};
+    }
     TRY(log_.open_file());
     judge();
     return {};
+}
+
+/// Whether its file system hangs just now.
+bool LogKeeper::hangs() {
+    if (!start_ || !asker_ || settings_.path.empty() || !may_any_file_hang()) return false;
+    return !asker_->ask([this] {
+        (void)::access(settings_.path.c_str(), F_OK);
+        return std::string();
+    });
 }
 
 /// Lets another process write a file whose file system may hang.

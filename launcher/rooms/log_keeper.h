@@ -1,9 +1,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "launcher/output/far_file.h"
 #include "launcher/output/far_log.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
@@ -15,8 +17,10 @@ namespace triton::launcher {
 /// The room of the launcher's own log file. Where its file system may hang, a copy of the launcher writes it.
 class LogKeeper {
 public:
-    /// All outlive this. `start`: of the writer; empty: the log always writes by itself.
-    LogKeeper(log::Log::Settings const& settings, EventLoop& loop, log::Log& log, StartCompanion start);
+    /// All outlive this. `start`: of the writer; empty: the log always writes by itself. `asker`: looks
+    /// before the file is opened; nullopt: nobody does.
+    LogKeeper(log::Log::Settings const& settings, EventLoop& loop, log::Log& log, StartCompanion start,
+              std::optional<FileAsker> asker = std::nullopt);
     ~LogKeeper();
     LogKeeper(LogKeeper const&) = delete;
     LogKeeper& operator=(LogKeeper const&) = delete;
@@ -38,6 +42,7 @@ public:
     Result<> restore(UpgradeState& state);
 
 private:
+    [[nodiscard]] bool hangs();
     void judge();
     [[nodiscard]] std::unique_ptr<FarLog> make_far();
     void leave_to(std::unique_ptr<FarLog> far);
@@ -46,6 +51,7 @@ private:
     EventLoop& loop_;
     log::Log& log_;
     StartCompanion start_;
+    std::optional<FileAsker> asker_;
     std::unique_ptr<FarLog> far_;  // null: the log writes by itself
     int judged_ = -1;              // the log's descriptor: another file is opened before the former is closed
 };

@@ -10,8 +10,11 @@ import stat
 import struct
 import subprocess
 import threading
+from pathlib import Path
 
 import pytest
+
+from harness.process import eventually
 
 LOOKUP, FORGET, GETATTR, SETATTR, UNLINK, RENAME, OPEN, READ, WRITE, STATFS = 1, 2, 3, 4, 10, 12, 14, 15, 16, 17
 RELEASE, FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, CREATE, INTERRUPT = 18, 20, 25, 26, 27, 28, 29, 35, 36
@@ -55,6 +58,17 @@ class FuseFiles:
                               pass_fds=[self.fd], capture_output=True, text=True, check=False)
         if done.returncode != 0:
             pytest.skip(f"no FUSE here: {done.stderr}")
+        self.thread.start()
+
+    def place(self, directory):
+        """For a launcher that finds it mounted when it starts: what Starter.start() takes. Nobody is answered before
+        begin()."""
+        return {"place": ["--fuse", f"{self.fd}:{directory}"], "pass_fds": [self.fd]}
+
+    def begin(self, launcher):
+        """Serves what place() has mounted."""
+        mounts = Path(f"/proc/{launcher.init}/mountinfo")
+        eventually(lambda: " - fuse test " in mounts.read_text(), "it is mounted")
         self.thread.start()
 
     def make(self, name, content=b""):

@@ -27,7 +27,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { most = 16, last_signal = 64 };
+enum { most = 16, last_signal = 64, listmount = 458 };
 
 struct List {
     char const* items[most];
@@ -37,9 +37,9 @@ struct List {
 static bool pid1, terminal, new_session, hide_proc, read_only;
 static long report_fd = -1, uid = -1, mask = -1, processes = -1, files = -1, file_size = -1, niceness;
 static long term_after = -1;
-static bool deny_far_close, deny_close_range, deny_exit_127, deny_shared_clone;
+static bool deny_far_close, deny_close_range, deny_exit_127, deny_shared_clone, deny_listmount;
 static char const *directory, *root, *monotonic, *out_of_memory;
-static struct List tmpfs, binds, extra_fds, closed;
+static struct List tmpfs, binds, fuse, extra_fds, closed;
 static unsigned long blocked, ignored;
 
 /// One option; of the pointers exactly one is set and says what the option's value is (a flag has none).
@@ -68,6 +68,7 @@ static struct Option {
     {.name = "--deny-close-range", .flag = &deny_close_range},    // as Linux before 5.9
     {.name = "--deny-exit-127", .flag = &deny_exit_127},          // who wants to exit with that code is killed instead
     {.name = "--deny-shared-clone", .flag = &deny_shared_clone},  // as qemu's user mode: memory is shared by vfork only
+    {.name = "--deny-listmount", .flag = &deny_listmount},        // as Linux before 6.8
     {.name = "--term-after", .number = &term_after},  // SIGTERM when the program has made so many system calls
     {.name = "--directory", .text = &directory},
     {.name = "--root", .text = &root},            // chroot
@@ -75,6 +76,7 @@ static struct Option {
     {.name = "--oom", .text = &out_of_memory},
     {.name = "--tmpfs", .list = &tmpfs},   // DIR or DIR:OPTIONS
     {.name = "--bind", .list = &binds},    // DIR:DIR, the first one is seen at the second one too
+    {.name = "--fuse", .list = &fuse},     // FD:DIR, which whoever has FD serves
     {.name = "--fd", .list = &extra_fds},  // open there, without close-on-exec
     {.name = "--close", .list = &closed},
     {.name = "--block", .signals = &blocked},
@@ -173,6 +175,15 @@ static void mount_all(void) {
         need(mount(source, target + 1, NULL, MS_BIND, NULL), "mount --bind");
         free(source);
     }
+    for (int i = 0; i < fuse.count; ++i) {
+        char how[96];
+        char* target = NULL;
+        int const fd = (int)strtol(fuse.items[i], &target, 10);
+        if (*target != ':') die(fuse.items[i]);
+        snprintf(how, sizeof how, "fd=%d,rootmode=40000,user_id=0,group_id=0,allow_other", fd);
+        need(mount("test", target + 1, "fuse", 0, how), "mount fuse");
+        close(fd);
+    }
     // only the mount that holds everything else: what the test mounted above it stays writable
     if (read_only) need(mount(NULL, "/", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY, NULL), "remount /");
 }
@@ -203,6 +214,7 @@ static void install_filters(void) {
     if (deny_far_close) filter(SYS_close, ~0U, BPF_JGE, 4096, SECCOMP_RET_KILL_PROCESS);
     if (deny_close_range) filter(SYS_close_range, ~0U, BPF_JGE, 0, SECCOMP_RET_ERRNO | ENOSYS);
     if (deny_exit_127) filter(SYS_exit_group, ~0U, BPF_JEQ, 127, SECCOMP_RET_KILL_PROCESS);
+    if (deny_listmount) filter(listmount, ~0U, BPF_JGE, 0, SECCOMP_RET_ERRNO | ENOSYS);
     if (deny_shared_clone) filter(SYS_clone, CLONE_VM | CLONE_VFORK, BPF_JEQ, CLONE_VM, SECCOMP_RET_ERRNO | EINVAL);
 }
 

@@ -292,12 +292,6 @@ TEST_F(FarFileTest, SendsWholeLines) {
     EXPECT_EQ(receive().size(), 1 + 40'000 - FarFile::longest_text);
 }
 
-TEST(MayHang, NotHere) {
-    UniqueFd const file{::open("/proc/self/stat", O_RDONLY | O_CLOEXEC)};
-    EXPECT_FALSE(may_hang(file.get()));
-    EXPECT_TRUE(may_hang(-1));
-}
-
 }  // namespace
 
 }  // namespace triton::launcher

@@ -230,7 +230,8 @@ protected:
     Channels channels{options, sys, *loop, console, log, table, supervisor, *this, line};
     AgentHost agent{options, source, environment, *loop, log, supervisor, channels, children, line, *this};
     Programs programs{*loop, log, table, supervisor, children, channels, agent, *this, *this};
-    ConfigurationKeeper keeper{options, source, environment, *loop, log, supervisor, children, programs, *this, line};
+    ConfigurationKeeper keeper{options,    source,   environment, sys,   *loop, log,
+                               supervisor, children, programs,    *this, line};
     PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
     ProcessTrees trees{options, sys, table, children, channels, pid_files};
     LogKeeper own_log{options.log, *loop, log, {}};

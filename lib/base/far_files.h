@@ -1,0 +1,20 @@
+#pragma once
+
+#include <string_view>
+
+namespace triton {
+
+/// Files on file systems that others serve (NFS, SMB, FUSE ..): when these do not answer, whoever opens, reads or
+/// writes there waits in the kernel for as long as they like.
+
+/// Whether an open file is such a one. True also when its file system cannot be told.
+[[nodiscard]] bool may_hang(int fd);
+
+/// Whether any file system that we can see is such a one. Asks the kernel, and none of them: statmount(2), or
+/// proc_pid_mountinfo(5) before Linux 6.8. True also when neither answers.
+[[nodiscard]] bool may_any_file_hang();
+
+/// The same, of the text of /proc/self/mountinfo.
+[[nodiscard]] bool has_far_mount(std::string_view mountinfo);
+
+}  // namespace triton
