@@ -158,6 +158,12 @@ std::string_view HelperCommands::failure_of(ProcessId id, std::size_t check) con
     return found == failures_.end() ? std::string_view() : found->why;
 }
 
+void HelperCommands::tell_unexecuted(process::SpawnError const& error) const {
+    std::string const why = process::stage_text(error.stage) + ": " + errno_text(error.code);
+    log_.write(log::LogLevel::error, "helper-failed", "a helper command could not be started: " + why,
+               {{"error", std::string_view(why)}});
+}
+
 void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;
     // A readiness probe fails until the process is ready. A failure of a health check is reported when it matters.

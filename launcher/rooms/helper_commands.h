@@ -37,6 +37,8 @@ public:
     void run(action::RunHelper const& action);
     void cancel(action::CancelHelper const& action);
     void ended(Children::Key key, Children::Outcome const& outcome);
+    /// The log says that a command could not be executed.
+    void tell_unexecuted(process::SpawnError const& error) const;
     /// Why a health check of this process has failed in this round; empty: it has not.
     [[nodiscard]] std::string_view failure_of(ProcessId id, std::size_t check) const;
     void end_round() { failures_.clear(); }

@@ -42,6 +42,10 @@ public:
         bool is_configured = false;
 
         [[nodiscard]] bool is_captured() const { return plan && plan->needs.output == StreamTarget::captured; }
+        /// Whether the configuration has no such process any more: what belonged to it is to be let go of.
+        [[nodiscard]] bool is_leaving(ProcessNumber number) const {
+            return !is_configured || (plan && static_cast<std::uint32_t>(number) > plan->policy.count);
+        }
         /// Process `number` is started now, from the version that is configured.
         void note_start(ProcessNumber number);
         [[nodiscard]] std::string_view version_of(std::uint32_t number) const;

@@ -92,6 +92,12 @@ Result<> check_descriptors(Plans const& plans) {
 
 }  // namespace
 
+std::optional<process::ResourceLimit> own_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
+    return process::ResourceLimit{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
+}
+
 Programs::Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor,
                    Children& children, Channels& channels, AgentHost& agent, EventSink& events, Owner& owner)
     : loop_(loop),

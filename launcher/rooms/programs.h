@@ -16,6 +16,9 @@
 
 namespace triton::launcher {
 
+/// Of RLIMIT_NOFILE, as it is now: named programs raise it. nullopt: it cannot be read.
+std::optional<process::ResourceLimit> own_descriptor_limit();
+
 /// The room of the programs: makes an accepted configuration the active one, and releases what it does not have
 /// any longer. Everything that may be refused comes first, then all memory is taken that its processes may need; what
 /// follows does not fail. So a configuration is taken whole or not at all.

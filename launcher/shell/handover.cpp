@@ -8,6 +8,21 @@
 
 namespace triton::launcher {
 
+void Handover::stop_output() {
+    rooms_.keeper.stop_looking();  // the successor would not know the helper, and reads the configuration anyway
+    if (OutputCapture* const output = rooms_.channels.output()) output->stop_reading();
+}
+
+void Handover::resume_output() {
+    if (OutputCapture* const output = rooms_.channels.output()) output->resume_reading();
+    rooms_.keeper.go_on_looking();
+}
+
+void Handover::about_to_leave() {
+    rooms_.channels.send_attached_away();
+    if (OutputCapture* const output = rooms_.channels.output()) output->give_up_waiting();
+}
+
 UpgradeState Handover::collect() const {
     UpgradeState state;
     state.version = version();

@@ -39,6 +39,11 @@ public:
     };
     explicit Handover(Rooms const& rooms) : rooms_(rooms) {}
 
+    // Before the other version is executed: see Upgrader::Owner.
+    void stop_output();
+    void resume_output();
+    void about_to_leave();
+
     /// Everything except captured output, which must not be read any longer by then: see Channels.
     [[nodiscard]] UpgradeState collect() const;
     /// Before any room has done anything.

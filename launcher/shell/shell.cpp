@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "launcher/plan/version.h"
@@ -29,17 +28,6 @@ constexpr milliseconds time_to_drain{500};
 template <class T>
 void make_room_for_one(std::vector<T>& list) {
     if (list.size() == list.capacity()) list.reserve(2 * list.size() + 16);
-}
-
-/// Whether the configuration has no such process any more: what belonged to it is to be let go of.
-bool is_leaving(ProgramTable::Entry const& program, ProcessNumber number) {
-    return !program.is_configured || (program.plan && static_cast<std::uint32_t>(number) > program.plan->policy.count);
-}
-
-std::optional<process::ResourceLimit> descriptor_limit() {
-    rlimit limit{};
-    if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return std::nullopt;
-    return process::ResourceLimit{RLIMIT_NOFILE, limit.rlim_cur, limit.rlim_max};
 }
 
 }  // namespace
@@ -77,7 +65,7 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
                  pid_files_, log_file_, life_, port_}) {
     channels_.set_start_of_writers(start_of_writers());
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
-    if (auto const limit = descriptor_limit()) source_.descriptor_limit = limit;
+    if (auto const limit = own_descriptor_limit()) source_.descriptor_limit = limit;
 }
 
 StartCompanion Shell::start_of_writers() {
@@ -137,7 +125,7 @@ void Shell::process_ended(ProcessId id, int status, std::optional<process::Spawn
         tell_error(failure.what());
     }
     dispatch(end);
-    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
+    if (table_[id.program].is_leaving(id.number)) programs_.settle_soon();
 }
 
 /// Finds out as what a program that forks goes on. When it does not, its other processes are ended, and what it has
@@ -157,20 +145,15 @@ void Shell::take_leave(event::Exited& end) {
 }
 
 void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
-    if (outcome.not_executed && key != upgrade_key) {
-        std::string const why =
-            process::stage_text(outcome.not_executed->stage) + ": " + errno_text(outcome.not_executed->code);
-        log_.write(log::LogLevel::error, "helper-failed", "a helper command could not be started: " + why,
-                   {{"error", std::string_view(why)}});
-    }
     if (key == upgrade_key) return upgrader_.answered(outcome);
+    if (outcome.not_executed) helpers_.tell_unexecuted(*outcome.not_executed);
     if (key == judge_key) return keeper_.judged(outcome);
     if (key == scout_key) return keeper_.scouted(outcome);
     if (key == files_key) return programs_.files_scouted(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
     ProcessId const id = process_of_helper(key);
-    if (is_leaving(table_[id.program], id.number)) programs_.settle_soon();
+    if (table_[id.program].is_leaving(id.number)) programs_.settle_soon();
 }
 
 void Shell::probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) {
@@ -223,14 +206,6 @@ void Shell::settled() {
 }
 
 // Actions out.
-
-void Shell::perform(Action const& action) {
-    std::visit([this](auto const& which) { perform(which); }, action);
-}
-
-void Shell::perform(Effect const& effect) {
-    std::visit([this](auto const& which) { on(which); }, effect);
-}
 
 void Shell::on(action::Spawn const& action) {
     make_room_for_one(events_);  // all allocations come first: an exception must not lose a child
@@ -370,11 +345,7 @@ Result<int> Shell::run() {
         life_.note_failure();
         return shut_down();
     }
-    if (waits) {
-        log_.write(log::LogLevel::warning, "waiting-for-configuration",
-                   "waiting for a good configuration in " + options_.configuration_path,
-                   {{"path", std::string_view(options_.configuration_path)}});
-    }
+    if (waits) keeper_.tell_waiting();
     end_round();
     port_.open({});
     keeper_.begin_to_watch();
@@ -388,23 +359,6 @@ void Shell::bring_up_to_date() {
     children_.reap();
     programs_.bring_up_to_date();
     end_round();
-}
-
-std::string Shell::has_yet_to_clean_up() { return programs_.has_yet_to_clean_up(); }
-
-void Shell::stop_output() {
-    keeper_.stop_looking();  // the successor would not know the helper, and reads the configuration anyway
-    if (channels_.output()) channels_.output()->stop_reading();
-}
-
-void Shell::about_to_leave() {
-    channels_.send_attached_away();
-    if (channels_.output()) channels_.output()->give_up_waiting();
-}
-
-void Shell::resume_output() {
-    if (channels_.output()) channels_.output()->resume_reading();
-    keeper_.go_on_looking();
 }
 
 /// Makes as much room as a configuration would have made, so that a restart allocates nothing.

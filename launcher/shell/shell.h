@@ -78,8 +78,12 @@ private:
 
     // Decide, then act.
     void catch_up();
-    void perform(Action const& action);
-    void perform(Effect const& effect);
+    void perform(Action const& action) {
+        std::visit([this](auto const& which) { perform(which); }, action);
+    }
+    void perform(Effect const& effect) {
+        std::visit([this](auto const& which) { on(which); }, effect);
+    }
     void perform(Report const& report) { reports_.emplace_back(report); }
     void on(action::Spawn const& action);
     void on(action::Signal const& action);
@@ -102,10 +106,10 @@ private:
     [[nodiscard]] SupervisorPolicy supervisor_policy() const;
     UpgradeState state() override { return handover_.collect(); }
     void bring_up_to_date() override;
-    std::string has_yet_to_clean_up() override;
-    void stop_output() override;
-    void resume_output() override;
-    void about_to_leave() override;
+    std::string has_yet_to_clean_up() override { return programs_.has_yet_to_clean_up(); }
+    void stop_output() override { handover_.stop_output(); }
+    void resume_output() override { handover_.resume_output(); }
+    void about_to_leave() override { handover_.about_to_leave(); }
     void make_room_for_what_runs();
 
     LaunchOptions const& options_;
