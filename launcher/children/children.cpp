@@ -117,8 +117,8 @@ Result<pid_t> Children::as_companion(std::expected<pid_t, int> pid) {
 bool Children::are_only_companions_left() {
     if (!is_sweeping_ || companions_.empty()) return false;
     sys_.list_children(living_);
-    return std::ranges::all_of(living_,
-                               [this](pid_t pid) { return std::ranges::find(companions_, pid) != companions_.end(); });
+    auto const is_companion = [this](pid_t pid) { return std::ranges::find(companions_, pid) != companions_.end(); };
+    return !living_.empty() && std::ranges::all_of(living_, is_companion);  // empty: the kernel does not list them
 }
 
 /// Reaps the next child that has ended. Leftovers are killed between the end of their leader and its reaping: until

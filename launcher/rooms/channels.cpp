@@ -274,8 +274,12 @@ std::vector<int> Channels::listening(ProgramPlan const& plan) const {
 
 void Channels::apply_limits(ProgramTable::Entry& program) {
     for (ProgramTable::Instance& instance : program.instances) {
-        if (instance.cgroup)
-            (void)instance.cgroup->set_limits(program.plan->needs.limits.value_or(process::CgroupLimits{}));
+        if (!instance.cgroup) continue;
+        auto const done = instance.cgroup->set_limits(program.plan->needs.limits.value_or(process::CgroupLimits{}));
+        if (done) continue;
+        std::string const reason = done.error().text();
+        log_.write(log::LogLevel::warning, "limits-not-set", reason,
+                   {{"program", std::string_view(program.name)}, {"error", std::string_view(reason)}});
     }
 }
 
@@ -324,6 +328,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
     ProgramTable::Entry& program = table_[id.program];
     ProgramPlan const& plan = *program.plan;
     StartNeeds const& needs = plan.needs;
+    drop_former_output(id);
     Hands hands;
     if (needs.is_nothing() && !groups_) return hands;
     if (needs.has_null_input) {
@@ -469,12 +474,22 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     return files;
 }
 
+/// What an earlier configuration has captured of a process, when the one of today does not: the next process writes
+/// elsewhere.
+void Channels::drop_former_output(ProcessId id) {
+    if (!output_ || table_[id.program].is_captured()) return;
+    output_->remove(output_key(id));
+    auto const program = static_cast<std::uint32_t>(id.program);
+    if (!output_->has_pipes(program)) output_->forget(program);
+}
+
 void Channels::process_ended(ProcessId id, int status) {
     ProgramTable::Entry& program = table_[id.program];
     if (program.name.empty()) return;
     if (program.plan && program.plan->settings->readiness) notify_->process_ended(notify_key(id));
     OutputKey const key = output_key(id);
-    if (output_ && (program.is_captured() || output_->terminal(key) >= 0)) output_->process_ended(key);
+    if (output_) output_->process_ended(key);
+    drop_former_output(id);
     if (attachments_) attachments_->ended(terminal_key(key), status);
     // Only the first can have been the reader: one that has others beside it is none.
     bool const may_have_read = id.number == ProcessNumber{1};
@@ -502,15 +517,15 @@ bool Channels::is_in_group(ProcessId id, pid_t pid) const {
     return mine && mine->cgroup && mine->cgroup->contains(pid);
 }
 
-bool Channels::signal_group(ProcessId id, int signo) {
+bool Channels::signal_group(ProcessId id, pid_t pid, int signo) {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
-    return mine && mine->cgroup && mine->cgroup->signal(signo);
+    return mine && mine->cgroup && mine->cgroup->signal(signo, pid).value_or(false);
 }
 
 void Channels::close(ProcessId id) {
     ProgramTable::Entry& program = table_[id.program];
     notify_->close(notify_key(id));
-    if (program.is_captured()) output_->remove(output_key(id));
+    if (output_) output_->remove(output_key(id));
     if (attachments_) attachments_->removed(terminal_key(output_key(id)));
     auto const number = static_cast<std::size_t>(id.number);
     if (number <= program.instances.size()) program.instances[number - 1] = {};

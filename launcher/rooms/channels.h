@@ -52,8 +52,8 @@ public:
     Result<> open_sockets(std::vector<SocketRequest> const& wanted) { return sockets_.open(wanted); }
     void close_sockets_but(Plans const& plans);
     [[nodiscard]] std::vector<int> listening(ProgramPlan const& plan) const;
-    /// Running processes also get the new limits; a failure is tried again, and reported, at the next start.
-    static void apply_limits(ProgramTable::Entry& program);
+    /// Running processes also get the new limits; a failure is logged, and tried again at the next start.
+    void apply_limits(ProgramTable::Entry& program);
 
     /// Whether a process is one that a program which forks has started: as it may not be known yet, each of them speaks
     /// for it.
@@ -83,8 +83,9 @@ public:
     void kill_group(ProcessId id);
     /// Whether this process is in its group.
     [[nodiscard]] bool is_in_group(ProcessId id, pid_t pid) const;
-    /// Whether the signal has reached its group. One that comes into being meanwhile may be missed.
-    bool signal_group(ProcessId id, int signo);
+    /// Whether the signal has reached its group, and in it this process. One that comes into being meanwhile may be
+    /// missed.
+    bool signal_group(ProcessId id, pid_t pid, int signo);
     /// The number is no longer wanted.
     void close(ProcessId id);
     /// The program no longer exists.
@@ -138,6 +139,7 @@ private:
     Result<UniqueFd> prepare_group(ProcessId id, ProgramTable::Entry& program);
     void tell_output(std::uint32_t program, LogChunk const& chunk);
     void tell_missed(OutputKey key);
+    void drop_former_output(ProcessId id);
     [[nodiscard]] bool may_notify(NotifyKey key, NotifySender sender) const;
     [[nodiscard]] bool is_only_program_of(ProgramId program, uid_t user) const;
     void notified(NotifyKey key, Notification const& notification);

@@ -43,14 +43,14 @@ bool ProcessTrees::is_for_tree(action::Signal const& action) const {
 
 void ProcessTrees::signal(action::Signal const& action) {
     auto const pid = static_cast<pid_t>(action.pid);
-    // The process may not be in its group yet, or may have left it while others are still in it. signal_group() may
-    // miss processes that are just being made, and a group that is gone has no members. So SIGKILL is in any case sent
-    // to the process itself, too.
+    // The process may not be in its group yet, or may have left it while others are still in it: then it gets the
+    // signal as well. signal_group() may miss processes that are just being made, and a group that is gone has no
+    // members. So SIGKILL is in any case sent to the process itself, too.
     bool const is_kill = action.why == action::Why::kill;
     bool const is_for_all = is_for_tree(action);
     if (is_kill) {
         channels_.kill_group(action.id);
-    } else if (is_for_all && channels_.signal_group(action.id, action.signo)) {
+    } else if (is_for_all && channels_.signal_group(action.id, pid, action.signo)) {
         return;
     }
     bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;

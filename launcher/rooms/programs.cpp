@@ -204,7 +204,7 @@ void Programs::take(ProgramTable::Entry& program, std::shared_ptr<ProgramPlan co
     program.name = program.plan->settings->name;
     program.is_configured = true;
     set_listening(program);
-    Channels::apply_limits(program);
+    channels_.apply_limits(program);
     program.remember_version();
 }
 

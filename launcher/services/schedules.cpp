@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <ctime>
+#include <utility>
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -99,7 +100,9 @@ void Schedules::import_next_run(NextRun const& next) {
     if (std::holds_alternative<config::Milliseconds>(entry->schedule.when)) {
         entry->due = next.when;
     } else if (next.second) {
-        entry->due_at_second = next.second;
+        // The clock may have been set back meanwhile.
+        auto const from_now = next_after(*entry, wall_second());
+        entry->due_at_second = from_now ? std::min(*from_now, *next.second) : *next.second;
         arm_timer();  // fires at once if that time has passed
     }
 }
@@ -124,12 +127,18 @@ void Schedules::arm_timer() {
     }
     itimerspec when{};
     if (next) when.it_value.tv_sec = *next;
-    (void)::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, nullptr);
+    constexpr int flags = TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET;
+    if (::timerfd_settime(timer_.get(), flags, &when, nullptr) == 0 || errno != ECANCELED) return;
+    // Somebody has set the clock since the last look, and this call has taken the news of it. The timer fires at once.
+    was_clock_set_ = true;
+    when.it_value = {0, 1};
+    (void)::timerfd_settime(timer_.get(), flags, &when, nullptr);
 }
 
 void Schedules::timer_fired() {
     std::uint64_t expirations = 0;
-    bool const was_clock_set = ::read(timer_.get(), &expirations, sizeof expirations) < 0 && errno == ECANCELED;
+    bool const is_cancelled = ::read(timer_.get(), &expirations, sizeof expirations) < 0 && errno == ECANCELED;
+    bool const was_clock_set = std::exchange(was_clock_set_, false) || is_cancelled;
     std::int64_t const now = wall_second();
     for (Entry& entry : entries_) {
         auto const* const calendar = std::get_if<config::CronExpression>(&entry.schedule.when);

@@ -64,6 +64,7 @@ private:
     Due due_;
     std::vector<Entry> entries_;
     UniqueFd timer_;
+    bool was_clock_set_ = false;  // as setting the timer has found out
     EventLoop::Watch timer_watch_;
 };
 

@@ -90,6 +90,24 @@ std::optional<std::uint64_t> find_key(std::string_view text, std::string_view ke
     return number;
 }
 
+/// The cgroup v2 line of a text of /proc/pid/cgroup: its path below the root of our cgroup namespace.
+std::string_view unified_path(std::string_view text) {
+    constexpr std::string_view unified = "0::";
+    std::string_view path;
+    for_each_part(text, '\n', [&](std::string_view line) {
+        if (line.starts_with(unified)) path = line.substr(unified.size());
+        return !path.empty();
+    });
+    return path;
+}
+
+/// nullopt: there is no such process, or no cgroup v2.
+std::optional<std::string> group_of(std::string const& pid) {
+    auto const text = read("/proc/" + pid + "/cgroup");
+    if (!text || unified_path(*text).empty()) return std::nullopt;
+    return std::string(unified_path(*text));
+}
+
 bool has_word(std::string_view text, std::string_view word) {
     while (text.ends_with('\n'))
         text.remove_suffix(1);
@@ -225,26 +243,24 @@ std::string not_delegated(std::string_view controller, std::string const& path) 
     return "the " + std::string(controller) + " controller is not delegated to " + path;
 }
 
+std::string not_in_kernel(std::string_view file, std::string const& path) {
+    return "this kernel has no " + std::string(file) + " in " + path;
+}
+
 /// Writes one file of a group; if the file does not exist, the error says why.
 Result<> write_limit(std::string const& path, std::string_view file, std::string_view text) {
     auto written = write_value(path + "/" + std::string(file), text);
     if (written || written.error().kind != ErrorKind::not_found) return written;
     std::string_view const controller = file.substr(0, file.find('.'));
     auto const controllers = read(path + "/cgroup.controllers");
-    if (controllers && has_word(*controllers, controller))
-        return fail("this kernel has no " + std::string(file) + " in " + path);
+    if (controllers && has_word(*controllers, controller)) return fail(not_in_kernel(file, path));
     return fail(not_delegated(controller, path.substr(0, path.rfind('/'))));
 }
 
 }  // namespace
 
 std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup) {
-    constexpr std::string_view unified = "0::";
-    std::string_view own;
-    for_each_part(cgroup, '\n', [&](std::string_view line) {
-        if (line.starts_with(unified)) own = line.substr(unified.size());
-        return !own.empty();
-    });
+    std::string_view const own = unified_path(cgroup);
     // "/../x": outside of our cgroup namespace
     if (!own.starts_with('/') || own.starts_with("/..")) return std::nullopt;
 
@@ -274,6 +290,11 @@ Result<UniqueFd> Cgroup::directory() const {
 }
 
 Result<> Cgroup::set_limits(CgroupLimits const& limits) {
+    if (std::exchange(was_there_, false)) {
+        for (LimitFile const& file : limit_files)  // one that is not there limits nothing
+            if (!(limits.*file.value)) (void)write_limit(path_, file.name, file.initial);
+        if (!limits.cpu_weight) (void)write_limit(path_, "cpu.weight", initial_weight);
+    }
     for (LimitFile const& file : limit_files) {
         auto const& value = limits.*file.value;
         auto& known = set_.*file.value;
@@ -303,9 +324,8 @@ Result<> Cgroup::kill() const {
     for (int rounds = 0; is_frozen || rounds < most_rounds_of_a_kill; ++rounds) {
         std::vector<pid_t> pids;
         result = collect_processes(path_, pids);
-        bool const is_all =
-            std::ranges::all_of(pids, [&](pid_t pid) { return std::ranges::find(known, pid) != known.end(); });
-        if (!result || is_all) break;
+        std::ranges::sort(pids);
+        if (!result || std::ranges::includes(known, pids)) break;
         signal_all(pids, SIGKILL);
         known = std::move(pids);
     }
@@ -313,11 +333,11 @@ Result<> Cgroup::kill() const {
     return result;
 }
 
-Result<> Cgroup::signal(int signo) const {
+Result<bool> Cgroup::signal(int signo, int leader) const {
     std::vector<pid_t> pids;
     TRY(collect_processes(path_, pids));
     signal_all(pids, signo);
-    return {};
+    return std::ranges::find(pids, leader) != pids.end();
 }
 
 Result<> Cgroup::freeze(bool frozen) const { return write_value(path_ + "/cgroup.freeze", frozen ? "1" : "0"); }
@@ -336,7 +356,15 @@ std::optional<std::uint64_t> Cgroup::memory_current() const {
     return text ? parse_number(*text) : std::nullopt;
 }
 
+/// Asks the kernel for the group of that process. Only where it does not say, or we are not where we belong, is the
+/// process looked for among all that are in the group: these may be many.
 bool Cgroup::contains(int pid) const {
+    auto const own = group_of("self");
+    auto const group = group_of(std::to_string(pid));
+    if (own && group && own->ends_with("/" + std::string(own_leaf))) {
+        std::string const tree = own->substr(0, own->size() - own_leaf.size());
+        return below(*group, tree + path_.substr(path_.rfind('/') + 1)).has_value();
+    }
     std::vector<pid_t> pids;
     return collect_processes(path_, pids) && std::ranges::find(pids, pid) != pids.end();
 }
@@ -400,13 +428,19 @@ bool CgroupTree::has(std::string_view controller) const {
 Result<Cgroup> CgroupTree::make_group(std::string_view program, std::uint32_t number) const {
     std::string path = path_ + "/";
     path.append(program.empty() ? "process" : program).append("-").append(std::to_string(number));
-    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + path);
-    return Cgroup(std::move(path));
+    bool const is_new = ::mkdir(path.c_str(), 0755) == 0;
+    if (!is_new && errno != EEXIST) return fail(errno, "make cgroup " + path);
+    return Cgroup(std::move(path), !is_new);
 }
 
 Result<> CgroupTree::check(CgroupLimits const& limits) const {
+    std::string const leaf = path_ + "/" + std::string(own_leaf);  // has the files that the other groups will have
+    bool const has_leaf = ::access(leaf.c_str(), F_OK) == 0;
     for (LimitFile const& file : limit_files) {
-        if (limits.*file.value && !has(file.controller())) return fail(not_delegated(file.controller(), path_));
+        if (!(limits.*file.value)) continue;
+        if (!has(file.controller())) return fail(not_delegated(file.controller(), path_));
+        if (has_leaf && ::access((leaf + "/" + std::string(file.name)).c_str(), F_OK) != 0)
+            return fail(not_in_kernel(file.name, leaf));
     }
     if (limits.cpu_weight && !has("cpu")) return fail(not_delegated("cpu", path_));
     return {};

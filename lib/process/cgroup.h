@@ -23,10 +23,12 @@ std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::stri
 /// Source: Linux Documentation/admin-guide/cgroup-v2.rst.
 class Cgroup {
 public:
-    Cgroup(Cgroup&& other) noexcept : path_(std::exchange(other.path_, {})), set_(other.set_) {}
+    Cgroup(Cgroup&& other) noexcept
+        : path_(std::exchange(other.path_, {})), set_(other.set_), was_there_(other.was_there_) {}
     Cgroup& operator=(Cgroup other) noexcept {
         std::swap(path_, other.path_);
         std::swap(set_, other.set_);
+        std::swap(was_there_, other.was_there_);
         return *this;
     }
     ~Cgroup();
@@ -35,15 +37,16 @@ public:
     [[nodiscard]] Result<UniqueFd> directory() const;
     [[nodiscard]] std::string const& path() const { return path_; }
 
-    /// Sets given limits, and resets those that were set before and are not given now to the kernel's default.
+    /// Sets given limits, and resets those that were set before and are not given now to the kernel's default; of a
+    /// group that was there before, nobody knows which these are, and all are reset.
     /// Errors: "the memory controller is not delegated to /x", "cannot write /x/web-1/memory.max: <reason>".
     Result<> set_limits(CgroupLimits const& limits);
 
     /// SIGKILL to all processes in it, and to what they start meanwhile: by a freeze, signals and a thaw; where it
     /// cannot be frozen, for a while. Does not wait for their end. The group can be used again.
     Result<> kill() const;
-    /// `signo` to each process in it, once.
-    Result<> signal(int signo) const;
+    /// `signo` to each process in it, once. Returns whether `leader` was among them.
+    Result<bool> signal(int signo, int leader) const;
     Result<> freeze(bool frozen) const;
 
     /// Whether a process is in it or below.
@@ -60,10 +63,11 @@ public:
 
 private:
     friend class CgroupTree;
-    explicit Cgroup(std::string path) : path_(std::move(path)) {}
+    Cgroup(std::string path, bool was_there) : path_(std::move(path)), was_there_(was_there) {}
 
-    std::string path_;  // empty: moved from
-    CgroupLimits set_;  // limits that have been written
+    std::string path_;        // empty: moved from
+    CgroupLimits set_;        // limits that have been written
+    bool was_there_ = false;  // and it may have others
 };
 
 /// The delegated tree that we are the root of: a leaf `launcher` for ourselves, and beside it one group per process.
@@ -87,7 +91,8 @@ public:
     /// Makes the group <program>-<number> (of the unnamed program: process-<number>), or takes the one that is there.
     [[nodiscard]] Result<Cgroup> make_group(std::string_view program, std::uint32_t number) const;
 
-    /// What is missing for these limits: "the memory controller is not delegated to /x". For the safety checks.
+    /// What is missing for these limits: "the memory controller is not delegated to /x", "this kernel has no
+    /// memory.swap.max in /x". For the safety checks.
     [[nodiscard]] Result<> check(CgroupLimits const& limits) const;
 
 private:

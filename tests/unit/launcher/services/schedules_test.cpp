@@ -90,6 +90,13 @@ TEST_F(SchedulesTest, RunsWhatHasBecomeDueBeforeItWasTakenOver) {
     EXPECT_EQ(schedules.next_runs().front().second, usual);  // once, and then as ever
 }
 
+TEST_F(SchedulesTest, DoesNotWaitForATimeOfAClockThatWasSetBack) {
+    ASSERT_TRUE(schedules.set(hourly, calendar("0 * * * *"), nullptr, TimePoint{}));
+    auto const usual = schedules.next_runs().front().second;
+    schedules.import_next_run({hourly, {}, *usual + 1'000'000});
+    EXPECT_EQ(schedules.next_runs().front().second, usual);
+}
+
 TEST_F(SchedulesTest, IgnoresAProgramThatHasNoScheduleAnyMore) {
     schedules.import_next_run({often, TimePoint{1s}, {}});
     schedules.import_next_run({hourly, {}, 1});

@@ -77,13 +77,18 @@ TEST(FindOwnCgroup, ByTheMount) {
 
 class Stage : public testing::Test {
 protected:
-    void SetUp() override {
-        write("cgroup.subtree_control", "cpu memory pids\n");
-        ASSERT_EQ(::mkdir((directory_.path() + "/web-2").c_str(), 0755), 0);
-        for (char const* const file :
-             {"memory.max", "memory.high", "memory.min", "memory.swap.max", "pids.max", "cpu.max", "cpu.weight"})
+    static constexpr std::array files{"memory.max", "memory.high", "memory.min", "memory.swap.max",
+                                      "pids.max",   "cpu.max",     "cpu.weight"};
+
+    void SetUp() override { write("cgroup.subtree_control", "cpu memory pids\n"); }
+
+    /// A new group with the files that the kernel would make.
+    [[nodiscard]] process::Cgroup web() const {
+        process::Cgroup group = tree().make_group("web", 2).value();
+        for (char const* const file : files)
             write(std::string("web-2/") + file, "as it was, and longer");
         write("web-2/cgroup.controllers", "cpu memory pids\n");
+        return group;
     }
 
     void write(std::string const& file, std::string const& text) const {
@@ -122,7 +127,7 @@ TEST_F(Stage, NobodyHidesInTheDepth) {
 }
 
 TEST_F(Stage, LimitsAreWrittenAsTheKernelReadsThem) {
-    process::Cgroup group = tree().make_group("web", 2).value();
+    process::Cgroup group = web();
     EXPECT_EQ(text_of(group.set_limits({.memory_max = 64 << 20,
                                         .memory_high = process::unlimited,
                                         .memory_min = 4096,
@@ -141,7 +146,7 @@ TEST_F(Stage, LimitsAreWrittenAsTheKernelReadsThem) {
 }
 
 TEST_F(Stage, WhatIsNotGivenIsLeftOrPutBack) {
-    process::Cgroup group = tree().make_group("web", 2).value();
+    process::Cgroup group = web();
     EXPECT_EQ(text_of(group.set_limits({.memory_max = 1 << 20, .cpu_max = 10, .cpu_weight = 1})), "ok");
     EXPECT_EQ(read("cpu.max"), "1000 100000");
     EXPECT_EQ(read("pids.max"), "as it was, and longer");
@@ -153,8 +158,33 @@ TEST_F(Stage, WhatIsNotGivenIsLeftOrPutBack) {
     EXPECT_EQ(read("memory.high"), "as it was, and longer");
 }
 
+TEST_F(Stage, AGroupThatWasThereHasNoOtherLimits) {
+    EXPECT_EQ(text_of(web().set_limits({.memory_max = 1 << 20, .cpu_weight = 1})), "ok");
+    ASSERT_EQ(::unlink((directory_.path() + "/web-2/memory.swap.max").c_str()), 0);
+    process::Cgroup again = tree().make_group("web", 2).value();
+    EXPECT_EQ(read("memory.max"), "1048576") << "what runs there keeps it until somebody says";
+    EXPECT_EQ(text_of(again.set_limits({.pids_max = 7})), "ok");
+    EXPECT_EQ(read("memory.max"), "max");
+    EXPECT_EQ(read("memory.min"), "0");
+    EXPECT_EQ(read("cpu.weight"), "100");
+    EXPECT_EQ(read("pids.max"), "7");
+    write("web-2/cpu.max", "5000 100000");
+    EXPECT_EQ(text_of(again.set_limits({.pids_max = 7})), "ok");
+    EXPECT_EQ(read("cpu.max"), "5000 100000") << "once";
+}
+
+TEST_F(Stage, AKernelWithoutALimitRefusesItAtOnce) {
+    ASSERT_EQ(::mkdir((directory_.path() + "/launcher").c_str(), 0755), 0);
+    for (char const* const file : files) {
+        if (std::string_view(file) != "memory.swap.max") write(std::string("launcher/") + file, "max");
+    }
+    EXPECT_EQ(text_of(tree().check({.memory_max = 1, .cpu_max = 1, .pids_max = 1})), "ok");
+    EXPECT_EQ(text_of(tree().check({.swap_max = 0})),
+              "this kernel has no memory.swap.max in " + directory_.path() + "/launcher");
+}
+
 TEST_F(Stage, CountersAreRead) {
-    process::Cgroup const group = tree().make_group("web", 2).value();
+    process::Cgroup const group = web();
     EXPECT_EQ(group.oom_kills(), std::nullopt);
     EXPECT_EQ(group.memory_current(), std::nullopt);
     write("web-2/memory.events", "low 0\nhigh 3\nmax 7\noom 2\noom_kill 1\noom_group_kill 0\n");
@@ -176,7 +206,7 @@ TEST_F(Stage, MissingControllersAreNamed) {
     EXPECT_EQ(text_of(tree.check({.cpu_max = 1000})), "the cpu" + missing);
     EXPECT_EQ(text_of(tree.check({.cpu_weight = 1})), "the cpu" + missing);
 
-    process::Cgroup group = tree.make_group("web", 2).value();
+    process::Cgroup group = web();
     write("web-2/cgroup.controllers", "memory pids\n");
     for (char const* const file : {"cpu.max", "memory.swap.max"})
         ASSERT_EQ(::unlink((group.path() + "/" + file).c_str()), 0);
@@ -395,7 +425,10 @@ TEST(CgroupTree, SignalsFreezesAndThaws) {
         if (!waits_for(group, "frozen 1")) return "it does not freeze";
         if (auto const thawed = group.freeze(false); !thawed) return thawed.error().text();
         if (!waits_for(group, "frozen 0")) return "it does not thaw";
-        if (auto const sent = group.signal(SIGTERM); !sent) return sent.error().text();
+        if (auto const sent = group.signal(0, ::getpid()); !sent || *sent) return "we are in the group";
+        auto const sent = group.signal(SIGTERM, pid);
+        if (!sent) return sent.error().text();
+        if (!*sent) return "its process is not in the group";
         int status = -1;
         (void)::waitpid(pid, &status, 0);
         if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGTERM) return "status " + std::to_string(status);
