@@ -119,6 +119,23 @@ char** find_listen_pid(char** envp, char* text, int own_pid) {
     return nullptr;
 }
 
+/// Takes a variable out of the environment; put_back() undoes it. Returns its entry; null: there is none.
+char* take_out(char** envp, char const* name) {
+    char* const entry = find_variable(envp, name);
+    if (!entry) return nullptr;
+    while (*envp != entry)
+        ++envp;
+    for (; *envp; ++envp)
+        envp[0] = envp[1];
+    return entry;
+}
+
+void put_back(char** envp, char* entry) {
+    while (*envp)
+        ++envp;
+    *envp = entry;  // there are as many null pointers behind as were taken out
+}
+
 /// Calls execve and, as execvp(3) does, gives a script without `#!` to the shell. The two slots before the arguments
 /// are ours to use: they held the `--` or the program's name, and the command's name.
 int execute_file(char const* file, char** argv, char** envp) {
@@ -199,8 +216,11 @@ void run_child(void* argument) {
             (void)process::raw::call(SYS_ioctl, at_terminal_fd, TIOCSPGRP, process::raw::address(&pid));
     }
     char listen_pid[32];
-    char** const listen_entry = find_listen_pid(child.envp, listen_pid, child.parent);
+    char** listen_entry = find_listen_pid(child.envp, listen_pid, child.parent);
     char* const listen_own = listen_entry ? *listen_entry : nullptr;
+    // Names the same process by what only its pidfd tells. Without it, the pid is believed.
+    char* const listen_identity = listen_entry ? take_out(child.envp, "LISTEN_PIDFDID") : nullptr;
+    if (listen_identity) listen_entry = find_listen_pid(child.envp, listen_pid, child.parent);  // it has moved
     if (listen_entry) {
         format_listen_pid(listen_pid, pid);
         *listen_entry = listen_pid;
@@ -213,6 +233,7 @@ void run_child(void* argument) {
     int const error = execute_in_path(child.argv, child.envp);
     // The parent reports the failure and reads its environment for that, so our entry must not stay in it.
     if (listen_entry) *listen_entry = listen_own;
+    if (listen_identity) put_back(child.envp, listen_identity);
     give_up(child, WrapStage::execute, error);
 }
 
@@ -488,7 +509,8 @@ WrapOutcome Init::run(char** argv, char** envp) {
         (void)reap();  // those that ended before SIGCHLD was kept for us
     }
     close_descriptors();
-    for (;;) {
+    constexpr unsigned signals_between_reaps = 16;
+    for (unsigned forwarded = 0;;) {
         int signo = 0;
         if (!wait_for_signal(signo)) {
             kill_at_ = 0;
@@ -497,6 +519,8 @@ WrapOutcome Init::run(char** argv, char** envp) {
         } else if (signo != SIGCHLD) {
             if (options_.pause && is_stop(options_.rewrite[signo])) return {};
             forward(signo);
+            // The kernel hands out the lowest number first: a flood of others must not keep SIGCHLD waiting.
+            if (++forwarded % signals_between_reaps == 0 && !reap_at_ && reap()) break;
         } else if (reap()) {
             break;
         }

@@ -75,7 +75,10 @@ std::string shown(WrapParsed const& parsed, int argc, char** argv, char** envp) 
     return text;
 }
 
-/// Reports a wrong command line. Exit code 2, or 1 under the name of a program that uses 1.
+/// 2, or 1 under the name of a program that uses 1.
+int code_of_wrong_usage(WrapOptions const& options) { return options.flavor == Flavor::triton_launch ? 2 : 1; }
+
+/// Reports a wrong command line, and returns the exit code.
 int wrong_usage(WrapParsed const& parsed, WrapOptions const& options, int argc, char** argv, char** envp) {
     std::string const what = shown(parsed, argc, argv, envp);
     switch (parsed.result) {
@@ -92,7 +95,7 @@ int wrong_usage(WrapParsed const& parsed, WrapOptions const& options, int argc, 
         case WrapParse::not_wrap:
         case WrapParse::information: break;
     }
-    return options.flavor == Flavor::triton_launch ? 2 : 1;
+    return code_of_wrong_usage(options);
 }
 
 /// dockerd asks docker-init for its version and reads a number, " - git." and a commit: we give those of the tini that
@@ -164,7 +167,7 @@ int wrap_main(WrapParsed const& parsed, WrapOptions& options, int argc, char** a
         if (!timeout) {
             say("--stop-timeout: \"" + std::string(options.stop_timeout_text) +
                 "\" is not a duration (for example 500ms, 10s)");
-            return 2;
+            return code_of_wrong_usage(options);
         }
         options.stop_timeout = std::min(*timeout, longest_duration).count();
     }

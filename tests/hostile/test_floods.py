@@ -128,3 +128,27 @@ def test_a_flood(as_pid1, kinds):
         assert int(launcher.status()["VmRSS"].split()[0]) < before + 16 * MEBIBYTE
     assert launcher.stop(AT_MOST) == Exit(code=0)
     assert launcher.events_named("internal-error") == []
+
+
+WRAPPED = """
+import os, signal
+for number in set(range(1, 65)) - {signal.SIGKILL, signal.SIGSTOP, 32, 33}:
+    signal.signal(number, signal.SIG_IGN)
+hear, say = os.pipe()
+for _ in range(4):
+    if os.fork() == 0:
+        for _ in range(1000):
+            os.kill(1, signal.SIGUSR1)
+        os.write(say, b'x')
+        while True:
+            os.kill(1, signal.SIGUSR1)
+for _ in range(4):
+    os.read(hear, 1)
+os._exit(7)
+"""
+
+
+def test_a_flood_does_not_outlive_the_wrapped_command(as_pid1):
+    """The kernel hands out the lowest signal first: SIGCHLD may not have to wait for those before it."""
+    launcher = as_pid1.start("--", "/usr/bin/python3", "-c", WRAPPED)
+    assert launcher.wait(AT_MOST) == Exit(code=7)

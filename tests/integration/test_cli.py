@@ -109,6 +109,13 @@ def test_wrong_wrap_option(arguments, texts):
     assert_usage_error(run_plainly(*arguments), *texts)
 
 
+@pytest.mark.parametrize("name", ["tini", "dumb-init", "catatonit", "docker-init"])
+def test_a_wrong_stop_timeout_under_the_name_of_another(area, name):
+    (area / name).symlink_to(BINARY)
+    done = run_plainly("--", "true", env={"TRITON_LAUNCH_STOP_TIMEOUT": "soon"}, binary=area / name)
+    assert (done.returncode, "soon" in done.stderr) == (1, True)
+
+
 @pytest.mark.parametrize("name, value", [("TRITON_LAUNCH_SERVER_COUNT", "x"), ("TRITON_LAUNCH_LOG_LEVEL", "loud"),
                                          ("TRITON_LAUNCH_STOP_TIMEOUT", "soon"),
                                          ("TRITON_LAUNCH_EXIT_ON_BAD_CONFIG", "maybe")])

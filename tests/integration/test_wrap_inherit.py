@@ -54,8 +54,22 @@ def test_listen_pid_is_the_commands(place):
 
 
 def test_listen_pid_of_somebody_else_stays(place):
-    environment = {"LISTEN_FDS": "1", "LISTEN_PID": "4711", "PROBE_ENV": "LISTEN_PID"}
-    assert place.wrap("report", env=environment).wait_for_probe("report")["env"] == {"LISTEN_PID": "4711"}
+    environment = {"LISTEN_FDS": "1", "LISTEN_PID": "4711", "LISTEN_PIDFDID": "12",
+                   "PROBE_ENV": "LISTEN_PID LISTEN_PIDFDID"}
+    report = place.wrap("report", env=environment).wait_for_probe("report")
+    assert report["env"] == {"LISTEN_PID": "4711", "LISTEN_PIDFDID": "12"}
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_the_identity_behind_listen_pid_is_not_the_commands(place, is_first):
+    """Newer systemd names the process twice. The second name would be ours."""
+    identity = {"LISTEN_PIDFDID": "1234"}
+    environment = {**(identity if is_first else {}), "LISTEN_FDS": "1", "LISTEN_PID": "1" if place.pid1 else "2",
+                   **({} if is_first else identity), "LAST": "x",
+                   "PROBE_ENV": "LISTEN_PID LISTEN_PIDFDID LISTEN_FDS LAST"}
+    launcher = place.wrap("report", env=environment, place=["--fd", "3"])
+    report = launcher.wait_for_probe("report")
+    assert report["env"] == {"LISTEN_FDS": "1", "LISTEN_PID": str(report["pid"]), "LAST": "x"}
 
 
 def test_umask_directory_and_environment_stay(place):
