@@ -37,10 +37,20 @@ bool is_left_over(ProgramStatus const& program, ProcessStatus const& process) {
 
 // List.
 
-/// Writes the head of the next program. Returns false when there is none. A reload may have moved the program or
-/// removed it.
+/// Where the list goes on: a reload may have moved the program that was written last, or removed it or others.
+std::optional<std::size_t> ListJob::next_program() const {
+    if (program_) return context_.backend.find_program(*program_);
+    if (!name_) return 0;
+    bool const is_where_it_was =
+        index_ < context_.backend.program_count() && context_.backend.program(index_).name == *name_;
+    auto const at = is_where_it_was ? std::optional(index_) : context_.backend.find_program(*name_);
+    if (!at) return index_;  // it has left, and the one behind it has its place
+    return is_whole_ ? *at + 1 : *at;
+}
+
+/// Writes the head of the next program. Returns false when there is none.
 bool ListJob::open_next_program() {
-    auto const at = program_ ? context_.backend.find_program(*program_) : std::optional(index_);
+    auto const at = next_program();
     if (!at || *at >= context_.backend.program_count()) return false;
     index_ = *at;
     ProgramStatus const program = context_.backend.program(*at);
@@ -48,6 +58,7 @@ bool ListJob::open_next_program() {
     open_program(text_, program);
     name_ = program.name;
     is_open_ = true;
+    is_whole_ = false;
     return true;
 }
 
@@ -59,8 +70,9 @@ bool ListJob::write_next() {
     ProgramStatus program =
         index_ < context_.backend.program_count() ? context_.backend.program(index_) : ProgramStatus{};
     if (program.name != name_) {
-        at = context_.backend.find_program(name_);
+        at = context_.backend.find_program(*name_);
         program = at ? context_.backend.program(*at) : ProgramStatus{};
+        index_ = at.value_or(index_);
     }
     std::uint32_t const last = program.processes;
     if (process_ && next_ < *process_) next_ = *process_;
@@ -68,7 +80,7 @@ bool ListJob::write_next() {
         text_.close(']').close('}');
         is_open_ = false;
         next_ = 1;
-        index_ = at.value_or(index_) + 1;
+        is_whole_ = true;
         return !program_;
     }
     ProcessStatus const process = context_.backend.process(*at, next_);

@@ -52,13 +52,15 @@ public:
 private:
     bool write_next();
     bool open_next_program();
+    [[nodiscard]] std::optional<std::size_t> next_program() const;
 
     ControlContext& context_;
     std::optional<std::string> program_;    // nullopt: all
     std::optional<std::uint32_t> process_;  // nullopt: all
-    std::size_t index_ = 0;                 // of the current program
-    std::string name_;                      // of it, when it is open
+    std::optional<std::string> name_;       // of the current program; nullopt: before the first one
+    std::size_t index_ = 0;                 // where it was last
     std::uint32_t next_ = 1;                // its next process
+    bool is_whole_ = false;                 // it has been written
     bool is_begun_ = false;                 // the text has its head
     bool is_open_ = false;                  // the current program has its head
     json::Writer text_;

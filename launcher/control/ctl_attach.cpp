@@ -198,23 +198,31 @@ std::optional<UserTerminal::Outcome> UserTerminal::take_frame(AttachMessage cons
 std::optional<UserTerminal::Outcome> UserTerminal::take_frames(bool is_at_end) {
     std::optional<Outcome> outcome;
     std::size_t taken = 0;
-    for (AttachMessage message; !outcome;) {
+    for (AttachMessage message; !outcome && !ended_;) {
         AttachReading const read = read_attach_frame(std::string_view(received_).substr(taken), message);
         if (read == AttachReading::wrong) return Outcome{End::closed};
         if (read == AttachReading::partial) break;
         taken += message.size;
         outcome = take_frame(message);
         if (outcome && outcome->end == End::process_ended && settings_.follows) {
-            pollfd writable{STDOUT_FILENO, POLLOUT, 0};
-            while (!shown_.empty() && ::poll(&writable, 1, -1) != 0 && show()) {
-            }
-            put_screen_back();
-            say(settings_.name + " " + end_text(outcome->status) + "; waiting for its next start");
+            ended_ = outcome->status;
             outcome.reset();
         }
     }
     received_.erase(0, taken);
-    if (!outcome && is_at_end) outcome = Outcome{End::closed};
+    if (!outcome && !ended_ && is_at_end) outcome = Outcome{End::closed};
+    return outcome;
+}
+
+/// Once all is shown that the process has written before its end: says that it has ended, and goes on with what came
+/// afterwards.
+std::optional<UserTerminal::Outcome> UserTerminal::follow(bool is_at_end) {
+    std::optional<Outcome> outcome;
+    while (!outcome && ended_ && shown_.empty()) {
+        put_screen_back();
+        say(settings_.name + " " + end_text(*std::exchange(ended_, std::nullopt)) + "; waiting for its next start");
+        outcome = take_frames(is_at_end);
+    }
     return outcome;
 }
 
@@ -237,12 +245,14 @@ UserTerminal::Outcome UserTerminal::join(UniqueFd connection, std::string receiv
     connection_ = std::move(connection);
     received_ = std::move(received);
     sent_.clear();
+    ended_.reset();
     (void)::fcntl(connection_.get(), F_SETFL, O_NONBLOCK);
     send_window();
     bool is_closed = false;
     std::optional<Outcome> outcome = take_frames(false);
+    if (!outcome) outcome = follow(false);
     while (!outcome || !shown_.empty()) {
-        short const from = !outcome && !is_closed && shown_.size() < most_waiting ? POLLIN : 0;
+        short const from = !outcome && !is_closed && !ended_ && shown_.size() < most_waiting ? POLLIN : 0;
         short const to = !outcome && !sent_.empty() ? POLLOUT : 0;
         bool const reads = !outcome && !is_input_ended_ && !settings_.is_read_only && sent_.size() < most_waiting;
         std::array<pollfd, 4> ready{{{signals_.get(), POLLIN, 0},
@@ -277,6 +287,7 @@ UserTerminal::Outcome UserTerminal::join(UniqueFd connection, std::string receiv
                 flush_typed();
                 outcome = ended;
             }
+        if (!outcome) outcome = follow(is_closed);
     }
     return *outcome;
 }

@@ -74,6 +74,7 @@ private:
     std::optional<Outcome> take_signals();
     std::optional<Outcome> take_input();
     std::optional<Outcome> take_frames(bool is_at_end);
+    std::optional<Outcome> follow(bool is_at_end);
     std::optional<Outcome> take_frame(AttachMessage const& message);
     bool show();
     void flush_typed();
@@ -89,10 +90,11 @@ private:
     bool is_input_ended_ = false;
     termios before_{};
     UniqueFd connection_;
-    std::string received_;  // not looked at
-    std::string sent_;      // to the launcher: what it has not taken
-    std::string shown_;     // to standard output: the same
-    ScreenModes modes_;     // what has been switched by what was shown
+    std::string received_;      // not looked at
+    std::string sent_;          // to the launcher: what it has not taken
+    std::string shown_;         // to standard output: the same
+    std::optional<int> ended_;  // the status of a process that is followed, until all before its end is shown
+    ScreenModes modes_;         // what has been switched by what was shown
 };
 
 }  // namespace triton::launcher

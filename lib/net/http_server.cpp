@@ -618,7 +618,10 @@ private:
             co_return co_await send(stream, slot, request.match.route, std::move(*refusal), form);
         }
         if (!parser.is_done()) {
+            slot.heard();  // closing it would not end its wait here, and so make no room
             auto const place = co_await bodies_.take(peer.key);
+            if (is_stopping_) co_return false;
+            slot.wait();
             stream.expires_after(settings_.limits.request);
             if (is_awaited && !co_await stream.write("HTTP/1.1 100 Continue\r\n\r\n")) co_return false;
             failed = co_await read(stream, parser, buffer, true);

@@ -70,6 +70,20 @@ void add_program(std::vector<SupervisedProgram>& programs, SupervisedProgram pro
     std::ranges::move(program.processes, std::back_inserter(programs.back().processes));
 }
 
+bool continues(Node const& program, Node const& next) {
+    return json::text_of(program, "name") == json::text_of(next, "name");
+}
+
+void append_processes(Node& program, Node const& next) {
+    auto* const members = std::get_if<json::Object>(&program.value);
+    if (!members) return;
+    auto const place = std::ranges::find(*members, "processes", &json::Member::key);
+    auto* const processes = place != members->end() ? std::get_if<Array>(&place->node.value) : nullptr;
+    if (!processes) return;
+    Array const& more = array(next, "processes");
+    processes->insert(processes->end(), more.begin(), more.end());
+}
+
 bool counts_as_ready(SupervisedProcess const& process) { return process.is_ready || process.state == "done"; }
 
 void append_program(std::string& out, SupervisedProgram const& program, bool is_ready) {
@@ -126,10 +140,23 @@ Readiness readiness(SupervisionStatus const& status) {
 std::string programs_json(std::vector<Node> const& list) {
     json::Writer out;
     out.open('[');
+    std::optional<Node> unfinished;  // the last program of a part, which the next one may continue
     for (Node const& part : list) {
-        for (Node const& program : array(part, "programs"))
-            out.value(program);
+        Array const& programs = array(part, "programs");
+        for (Node const& program : programs) {
+            if (unfinished && continues(*unfinished, program)) {
+                append_processes(*unfinished, program);
+                continue;
+            }
+            if (unfinished) out.value(*unfinished);
+            unfinished.reset();
+            if (&program == &programs.back())
+                unfinished = program;
+            else
+                out.value(program);
+        }
     }
+    if (unfinished) out.value(*unfinished);
     return out.close(']').text();
 }
 

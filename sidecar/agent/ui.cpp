@@ -51,6 +51,11 @@ HttpResponse failure(Error const& error) {
     return response;
 }
 
+std::uint64_t microseconds_of_wall_clock() {
+    using namespace std::chrono;
+    return static_cast<std::uint64_t>(duration_cast<microseconds>(system_clock::now().time_since_epoch()).count());
+}
+
 struct Counted {
     explicit Counted(std::size_t& counted) : count(counted) { ++count; }
     Counted(Counted const&) = delete;
@@ -69,6 +74,7 @@ Ui::Ui(net::Loop& loop, sidecar::control::ControlClient& control, log::Log& log,
       page_(std::make_shared<std::string const>(page_text())),
       page_fields_(std::string(own_fields) + "\r\nContent-Security-Policy: " + net::page_policy(page_text()) +
                    "\r\nReferrer-Policy: no-referrer"),
+      events_(microseconds_of_wall_clock()),
       grown_(loop) {}
 
 void Ui::start() {
@@ -79,7 +85,7 @@ void Ui::start() {
             events_.add(reply);
             grown_.notify_all();
         },
-        [](Error const& /*why: it is tried again*/) {});
+        [this](Error const& /*why: it is tried again*/) { events_.note_break(); });
     control_.keep_streaming(
         "org.tritonlaunch.Launcher.WatchConfiguration", "{}",
         [this](json::Node const& reply) {

@@ -28,6 +28,8 @@ std::string shortened(json::Node const& record) {
 }  // namespace
 
 void UiEvents::add(json::Node const& reply) {
+    if (std::exchange(is_broken_, false))
+        add_text(R"({"event":"events-missed","message":"the launcher was out of reach; events may be missing here"})");
     if (auto const lost = json::number_of(reply, "lost"))
         add_text(json::Writer{}.open('{').member("lost", *lost).close('}').text());
     json::Node const* const record = json::member(reply, "event");

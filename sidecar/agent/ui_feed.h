@@ -11,15 +11,22 @@
 
 namespace triton::agent {
 
-/// The latest events of the launcher, numbered from 1. The oldest give way: programs decide how many there are.
+/// The latest events of the launcher, numbered one after the other. The oldest give way: programs decide how many
+/// there are.
 class UiEvents {
 public:
+    /// `before`: one less than the first number. An agent's are larger than those of the agent before it, so that a
+    /// page notices what it has missed.
+    explicit UiEvents(std::uint64_t before = 0) : last_(before) {}
+
     static constexpr std::size_t most = 500;
     static constexpr std::size_t most_bytes = 256 * 1024;
     static constexpr std::size_t most_bytes_of_one = 4096;
 
     /// A reply of Subscribe. Those that tell nothing are left out.
     void add(json::Node const& reply);
+    /// The replies have ended, and others will come: an event says so, since nobody knows of those in between.
+    void note_break() { is_broken_ = true; }
     [[nodiscard]] std::uint64_t last() const { return last_; }
     /// {"events": [...], "next": N, "missed": bool}: those behind `after`, as far as they are kept; all of them when
     /// there has been no such number, because the agent was started anew.
@@ -30,7 +37,8 @@ private:
 
     std::deque<std::string> kept_;  // JSON
     std::size_t bytes_ = 0;
-    std::uint64_t last_ = 0;
+    std::uint64_t last_;
+    bool is_broken_ = false;  // the stream of replies, before the next one
 };
 
 /// The configurations that were active since the agent's start, and those that were refused.

@@ -380,6 +380,20 @@ def test_probes_under_a_flood_of_bodies(start):
     judge("1,000 bodies", idle, flooded)
 
 
+def test_probes_while_bodies_never_come(start):
+    """All connections of the port for probes say that a body comes: 32 are waited for, the others for these."""
+    agent, port = start_with_probes(start)
+    idle = slowest_probe(port)
+    begun = b"GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    elder, younger = ([socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(32)] for _ in range(2))
+    for peer in (*younger, *elder):
+        peer.sendall(begun)
+    flooded = slowest_probe(port)
+    for peer in (*elder, *younger):
+        peer.close()
+    judge("64 bodies that never come", idle, flooded)
+
+
 def test_who_probes_gets_nothing_else(start):
     agent, port = start_with_probes(start)
     for path, status in ((b"/ready", 200), (b"/healthz", 200), (b"/readyz", 200), (b"/metrics", 404), (b"/-", 404),

@@ -166,6 +166,35 @@ TEST_F(ControlServerTest, AListOfManyComesInParts) {
     EXPECT_GT(parts, 3001 / ControlLimits{}.work);
 }
 
+class ListDuringReload : public ControlServerTest, public testing::WithParamInterface<std::size_t> {};
+
+/// Between two parts of a list a reload removes the program that was just being written, or one before it.
+TEST_P(ListDuringReload, SkipsNobody) {
+    start();
+    for (char const* const name : {"a", "b", "c"})
+        backend.add(name, 100);
+    auto const client = connect();
+    client->call(method("List"), "{}", true);
+    std::string all;
+    bool has_left = false;
+    for (bool goes_on = true; goes_on && !HasFailure();) {
+        std::string const text = reply(*client);
+        goes_on = text.ends_with(R"(,"continues":true})");
+        all += text;
+        if (!has_left && all.contains(R"("name":"b")")) {
+            backend.programs.erase(backend.programs.begin() + static_cast<std::ptrdiff_t>(GetParam()));
+            has_left = true;
+        }
+    }
+    EXPECT_TRUE(has_left);
+    std::size_t count = 0;
+    for (std::size_t at = all.find(R"("name":"c")"); (at = all.find("\"number\":", at)) != std::string::npos; ++at)
+        ++count;
+    EXPECT_EQ(count, 100U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Leaving, ListDuringReload, testing::Values(0U, 1U));
+
 // Commands.
 
 TEST_F(ControlServerTest, CommandsAreCarriedOutAndToldWithWhoGaveThem) {

@@ -242,8 +242,13 @@ TEST(Metrics, TheFormatIsTheOneThatIsAccepted) {
 }
 
 TEST(ProgramsJson, JoinsThePartsOfAList) {
-    EXPECT_EQ(programs_json({node(R"({"programs":[{"a":1},{"b":2}]})"), node("{}"), node(R"({"programs":[{"c":3}]})")}),
-              R"([{"a":1},{"b":2},{"c":3}])");
+    EXPECT_EQ(programs_json({node(R"({"programs":[{"name":"a"},{"name":"b"}]})"), node("{}"),
+                             node(R"({"programs":[{"name":"c"}]})")}),
+              R"([{"name":"a"},{"name":"b"},{"name":"c"}])");
+    EXPECT_EQ(programs_json({node(R"({"programs":[{"name":"a"},{"name":"b","processes":[]}]})"),
+                             node(R"({"programs":[{"name":"b","processes":[{"number":1}]}]})"),
+                             node(R"({"programs":[{"name":"b","processes":[{"number":2}]},{"name":"c"}]})")}),
+              R"([{"name":"a"},{"name":"b","processes":[{"number":1},{"number":2}]},{"name":"c"}])");
     EXPECT_EQ(programs_json({}), "[]");
 }
 

@@ -155,6 +155,27 @@ TEST(UiFeed, EventsAreNumberedAndBounded) {
     EXPECT_NE(events.text_after(1).find(R"("missed":true)"), std::string::npos);
 }
 
+TEST(UiFeed, APageLearnsThatTheAgentIsAnother) {
+    UiEvents events(1000);
+    EXPECT_EQ(events.text_after(0), R"({"events":[],"next":1000,"missed":false})");
+    events.add(read(R"({"event":{"event":"a"}})"));
+    EXPECT_EQ(events.text_after(0), R"({"events":[{"event":"a"}],"next":1001,"missed":false})");
+    EXPECT_EQ(events.text_after(5), R"({"events":[{"event":"a"}],"next":1001,"missed":true})");
+}
+
+TEST(UiFeed, ABreakIsAnEvent) {
+    UiEvents events;
+    events.add(read(R"({"event":{"event":"a"}})"));
+    events.note_break();
+    events.note_break();
+    EXPECT_EQ(events.last(), 1U) << "as long as nothing comes, nothing is missing";
+    events.add(read(R"({"event":{"event":"b"}})"));
+    EXPECT_EQ(events.text_after(1),
+              R"({"events":[{"event":"events-missed",)"
+              R"("message":"the launcher was out of reach; events may be missing here"},{"event":"b"}],)"
+              R"("next":3,"missed":false})");
+}
+
 TEST(UiFeed, ConfigurationsAreKeptWithoutTheEnvironment) {
     UiConfigurations kept;
     kept.add(read(R"({"configuration":null,"environment":{"A":"secret"},"rejection":[]})"));
