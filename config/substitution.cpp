@@ -247,9 +247,11 @@ public:
         if (program.on_success) add(program.on_success->command);
         if (program.on_stop) add(program.on_stop->command);
         if (program.readiness) add_probe(*program.readiness);
+        if (program.readiness && program.readiness->pattern) add({*program.readiness->pattern});
         for (Health const& health : program.health)
             add_probe(health);
         if (program.files) add(program.files->paths);
+        if (program.pid_file) add({*program.pid_file});
         if (program.stdin_.file_argument) add({*program.stdin_.file_argument});
         if (program.output.file_argument) add({*program.output.file_argument});
         for (Output const& error : program.output.error)

@@ -428,6 +428,11 @@ void OutputCapture::forget(std::uint32_t program) {
     programs_.erase(gone);
 }
 
+bool OutputCapture::has_pipes(std::uint32_t program) const {
+    auto const first = processes_.lower_bound(OutputKey{program, 0});
+    return first != processes_.end() && first->first.program == program;
+}
+
 void OutputCapture::leave(DestinationKey const& key) {
     auto const at = destinations_.find(key);
     if (at == destinations_.end()) return;
@@ -479,7 +484,7 @@ std::unique_ptr<OutputCapture::Pipe> OutputCapture::make_pipe(OutputKey key, Out
     pipe->stream = stream;
     pipe->to = std::move(to);
     set_format(*pipe);
-    paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size() + 2);
+    paused_.reserve(2 * (2 * processes_.size() + terminals_.size() + leaving_.size() + 2));  // twice: see resume()
     return pipe;
 }
 
@@ -680,11 +685,18 @@ void OutputCapture::go_on(Pipe& pipe) {
 }
 
 void OutputCapture::resume() {
-    for (std::size_t count = paused_.size(); count > 0; --count) {
-        Pipe& pipe = *paused_.front();
-        paused_.erase(paused_.begin());
-        go_on(pipe);
-        look_after(*pipe.to);
+    struct Tried {  // they leave the list at once: one by one would be quadratic
+        std::vector<Pipe*>& list;
+        std::ptrdiff_t count = 0;
+        ~Tried() { list.erase(list.begin(), list.begin() + count); }
+    };
+    {
+        Tried tried{paused_};
+        for (std::size_t const count = paused_.size(); static_cast<std::size_t>(tried.count) < count;) {
+            Pipe& pipe = *paused_[static_cast<std::size_t>(tried.count++)];
+            go_on(pipe);
+            look_after(*pipe.to);
+        }
     }
     for (auto const& [key, to] : destinations_) {
         if (to->dropped > 0) look_after(*to);  // nobody else would tell if it never writes again
@@ -1133,7 +1145,7 @@ void OutputCapture::import_state(OutputState state) {
         output.syslog = config::Syslog{.address = std::move(saved.address)};
         sender_for(output)->write(saved.waiting);
     }
-    paused_.reserve(2 * processes_.size() + terminals_.size() + leaving_.size());
+    paused_.reserve(2 * (2 * processes_.size() + terminals_.size() + leaving_.size()));
     resume_reading();
     for (auto const& [key, to] : destinations_)
         look_after(*to);  // what waits for room is tried again, even if nobody writes

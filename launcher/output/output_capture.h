@@ -123,6 +123,8 @@ public:
     /// Forgets a program and, after draining them, the pipes of all its processes. What its file cannot take now is
     /// tried again.
     void forget(std::uint32_t program);
+    /// Whether it has a process whose pipes are here.
+    [[nodiscard]] bool has_pipes(std::uint32_t program) const;
 
     /// What a process gets as its standard output and error (borrowed; O_CLOEXEC, to be duplicated by the child). No
     /// `err` where the standard error is not captured.

@@ -53,7 +53,8 @@ Result<> RotatingFile::open() {
         ::fchmod(fd.get(), *settings().mode) != 0)
         return fail(errno, "set the mode of " + settings().path);
     fd_ = std::move(fd);
-    is_regular_ = S_ISREG(status.st_mode);
+    // /dev/stdout may be a regular file, too; but its name there is nobody's to move.
+    is_rotated_ = S_ISREG(status.st_mode) && !place->is_of_kernel();
     size_ = static_cast<std::uint64_t>(status.st_size);
     limit_ = settings().max_size;
     file_is_mid_line_ = false;
@@ -63,7 +64,7 @@ Result<> RotatingFile::open() {
 /// How much of `text` goes into this file before the next one begins. 0: nothing, and the file is not empty.
 std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
     std::uint64_t const room = limit_ > size_ ? limit_ - size_ : 0;
-    if (!is_regular_ || text.size() <= room) return text.size();
+    if (!is_rotated_ || text.size() <= room) return text.size();
     std::size_t const last_end = text.substr(0, room).rfind('\n');
     if (last_end != std::string_view::npos) return last_end + 1;
     if (!file_is_mid_line_ && size_ > 0) return 0;
@@ -75,7 +76,7 @@ std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
 Result<> RotatingFile::rotate() {
     // If rotation fails, writing goes on: what is written matters more than where. But not every line is to try again.
     limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings().max_size, overshoot);
-    auto const place = Place::find(settings().path, Place::LastLink::keep);
+    auto const place = Place::find(settings().path, Place::LastLink::follow);
     if (!place) return about("rotate " + settings().path, place.error());
     auto const numbered = [&place](std::uint32_t number) { return place->name() + "." + std::to_string(number); };
     for (std::uint32_t number = settings().max_files; number > 1; --number) {
@@ -90,10 +91,13 @@ Result<> RotatingFile::rotate() {
 /// Returns how much was written; when it is less than all, error() is set.
 std::size_t RotatingFile::write_through(std::string_view text) {
     std::size_t written = 0;
+    std::size_t renames = 0;
     while (written < text.size()) {
         std::string_view const rest = text.substr(written);
-        std::size_t const part = part_for_this_file(rest);
+        std::size_t part = part_for_this_file(rest);
+        if (part == 0 && renames >= most_renames) part = rest.size();
         if (part == 0) {
+            renames += settings().max_files + 1;
             // When rotation fails, writing goes on in the old file; a later successful write must not hide that error.
             if (Result<> rotated = rotate(); !rotated)
                 rotation_error_ = std::move(rotated.error());

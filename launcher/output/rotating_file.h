@@ -13,11 +13,13 @@ namespace triton::launcher {
 
 /// A log file that is renamed to FILE.1 (FILE.1 to FILE.2 ..) before it grows beyond its size.
 ///
-/// Files end at ends of lines: a line that was begun is written beyond the size, by at most `overshoot`. What cannot
+/// Files end at ends of lines: a line that was begun is written beyond the size, by at most `overshoot`. So is the rest
+/// of what is written at once, when its files are so small that they would cost more than `most_renames`. What cannot
 /// be written (a full disk) waits here.
 class RotatingFile final : public LogFile {
 public:
     static constexpr std::size_t overshoot = 64 * 1024;
+    static constexpr std::size_t most_renames = 1024;  // some 10 ms
 
     using LogFile::LogFile;
 
@@ -46,7 +48,7 @@ private:
     UniqueFd fd_;
     std::uint64_t size_ = 0;
     std::uint64_t limit_ = 0;  // of size_; grows when the file cannot be rotated
-    bool is_regular_ = true;
+    bool is_rotated_ = true;
     bool is_mid_line_ = false;       // of what was taken
     bool file_is_mid_line_ = false;  // of what was written
     std::string waiting_;

@@ -381,6 +381,28 @@ bool has_variable(auto const& entries, std::string_view name) {
            entries.end();
 }
 
+/// The values of an environment file are in the order of these.
+std::string_view name_of_variable(config::EnvironmentVariable const& variable) { return variable.name; }
+
+/// Names to be asked for: those of files may be many.
+class Names {
+public:
+    explicit Names(config::Program const& program) {
+        for (auto const& [name, value] : program.environment)
+            names_.push_back(name);
+        std::ranges::sort(names_);
+    }
+    explicit Names(std::vector<std::string> const& entries) {
+        for (std::string const& entry : entries)
+            names_.push_back(file_name_of(entry));
+        std::ranges::sort(names_);
+    }
+    [[nodiscard]] bool contains(std::string_view name) const { return std::ranges::binary_search(names_, name); }
+
+private:
+    std::vector<std::string_view> names_;
+};
+
 bool depends_on_number(config::Argument const& argument) {
     return argument.type == config::ArgumentType::process_number ||
            std::ranges::any_of(argument.values, depends_on_number);
@@ -441,12 +463,15 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
         }
         environment_room_ -= text->size();
         copies_ += text->size();
+        if (bounds_ && copies_ > bounds_->copies) {
+            rejected_.is_too_much = true;
+            return;
+        }
         config::EnvironmentFile const file = config::parse_environment_file(*text, {});
         for (json::Problem const& problem : file.problems)
             rejected_.warnings.push_back(*path + ": " + problem.text());
         std::erase_if(entries, [&](std::string const& entry) {
-            return std::ranges::find(file.values, file_name_of(entry), &config::EnvironmentVariable::name) !=
-                   file.values.end();
+            return std::ranges::binary_search(file.values, file_name_of(entry), {}, name_of_variable);
         });
         for (config::EnvironmentVariable const& variable : file.values)
             entries.push_back(variable.name + "=" + variable.value);
@@ -468,12 +493,14 @@ process::SharedEnvironment Planner::environment_of(config::Program const& progra
                                                    std::uint32_t count) {
     Entries own;
     add_files(program, at, number, count, own);
-    std::erase_if(own, [&](std::string const& entry) { return defines(program, file_name_of(entry)); });
+    Names const defined(program);
+    std::erase_if(own, [&](std::string const& entry) { return defined.contains(file_name_of(entry)); });
+    Names const of_files(own);
     std::vector<char*> kept;
     kept.reserve(inherited_.entries().size() + own.size() + configured.size() + 2);
     std::ranges::copy_if(inherited_.entries(), std::back_inserter(kept), [&](std::string_view entry) {
         std::string_view const name = file_name_of(entry);
-        return inherits(program, name) && !has_variable(own, name) && !defines(program, name);
+        return inherits(program, name) && !of_files.contains(name) && !defined.contains(name);
     });
     if (program.tty) add_terminal_type(program, kept, own);
     own.insert(own.end(), configured.begin(), configured.end());

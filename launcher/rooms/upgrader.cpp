@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <functional>
 #include <new>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -34,6 +35,7 @@ constexpr milliseconds time_to_drain{500};
 // How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
 constexpr Duration time_to_get_ready = std::chrono::seconds(5);
 constexpr Duration between_tries = milliseconds(2);
+constexpr std::size_t most_told = 100;  // of what would be lost: the answer has to fit into a pipe
 
 std::vector<std::string> lines_of(std::string_view text) {
     std::vector<std::string> lines;
@@ -293,8 +295,11 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
             result.output = "the state cannot be read: " + state.error().error + "\n";
             return result;
         }
-        for (std::string const& place : state.error().lost)
+        auto const& lost = state.error().lost;
+        for (std::string const& place : std::span(lost).first(std::min(lost.size(), most_told)))
             result.output += "would be lost: " + place + "\n";
+        if (lost.size() > most_told)
+            result.output += "and " + std::to_string(lost.size() - most_told) + " more would be lost\n";
         return result;
     }
     if (state->has_configuration) {

@@ -58,6 +58,8 @@ public:
     void remove_if(FileId id) const;
 
     [[nodiscard]] std::string const& name() const { return name_; }
+    /// Whether it is a link of the kernel's own, as /proc/self/fd/1: to a file, but nothing to be renamed.
+    [[nodiscard]] bool is_of_kernel() const { return is_on_proc_; }
 
 private:
     Place(UniqueFd directory, std::string name, bool is_on_proc)

@@ -60,10 +60,12 @@ Result<> SharedFile::rotate() {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
     // Another process may have had the lock, and renamed the file, since we looked.
     if (TRY(reopen(false))) return {};
-    auto const place = Place::find(path_, Place::LastLink::keep);
-    if (!place) {
+    auto const place = Place::find(path_, Place::LastLink::follow);
+    if (!place || place->is_of_kernel()) {
         (void)::flock(fd, LOCK_UN);
-        return about("rename the log file " + path_, place.error());
+        if (!place) return about("rename the log file " + path_, place.error());
+        size_limit_ = 0;  // as of /dev/stderr: its name is nobody's to move
+        return {};
     }
     for (int number = kept_files; number > 0; --number) {
         std::string const suffix = number > 1 ? "." + std::to_string(number - 1) : "";

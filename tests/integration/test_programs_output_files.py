@@ -7,7 +7,7 @@ import signal
 
 from harness.control import Controlled
 from harness.process import BINARY, VERSION, Exit, eventually, run_plainly
-from harness.programs import USR1, probe, run
+from harness.programs import USR1, probe, run, service
 
 NUMBER = {"type": "ProcessNumber"}
 FIRST_WORDS = {"type": "Concatenate", "values": ["print:I am ", NUMBER]}
@@ -117,6 +117,24 @@ def test_rotation_and_sighup(place):
     for pid in pids:
         launcher.signal_inside(pid, USR1)
     eventually(lambda: set(texts(directory).values()) == {"again\n"}, "and used")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_what_is_not_captured_any_more(place):
+    """The last words of the process that still writes there arrive, and then the file is closed."""
+    directory = logs(place)
+    file = f"{directory}/web.log"
+    launcher = run(place, {"web": probe("tag:web", "trap", "print:first", "say:up", f"until:{USR1}", "print:last",
+                                        output={"file": file}), "other": service("other")})
+    pid = launcher.wait_up(tag="web")["pid"]
+    launcher.wait_up(tag="other")
+    launcher.replace({"web": service("web", output="inherit")})
+    launcher.wait_for_event("configuration-loaded", processes=1)
+    assert held(launcher, directory)
+    launcher.signal_inside(pid, USR1)
+    launcher.wait_up(tag="web")
+    eventually(lambda: not held(launcher, directory), "it is closed")
+    assert texts(directory)["web.log"] == "first\nlast\n"
     assert launcher.stop() == Exit(code=0)
 
 

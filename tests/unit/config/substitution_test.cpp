@@ -365,13 +365,16 @@ TEST(ReferencedVariables, ThoseOfProgramsAndTheirHooks) {
     Program probed;
     probed.readiness = {.type = ReadinessType::tcp, .address = variable("ADDRESS")};
     probed.health = {{.type = HealthType::http, .url = variable("URL")}};
+    Program forking;
+    forking.pid_file = variable("PID_FILE");
+    forking.readiness = {.type = ReadinessType::log, .pattern = variable("PATTERN")};
     ProcessConfiguration configuration;
-    configuration.programs = {program, program, probed};
+    configuration.programs = {program, program, probed, forking};
     std::vector<std::string> names;
     for (Reference const& reference : referenced_variables(configuration, Variables({}, no_environment)))
         names.push_back(reference.name);
-    EXPECT_THAT(names, ElementsAre("ADDRESS", "ARGUMENTS", "COMMAND", "ENVIRONMENT", "HEALTH", "ON_FAILURE", "PRE_STOP",
-                                   "READINESS", "URL"));
+    EXPECT_THAT(names, ElementsAre("ADDRESS", "ARGUMENTS", "COMMAND", "ENVIRONMENT", "HEALTH", "ON_FAILURE", "PATTERN",
+                                   "PID_FILE", "PRE_STOP", "READINESS", "URL"));
 }
 
 // What stands somewhere else than in "arguments".

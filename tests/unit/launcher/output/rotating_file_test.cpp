@@ -69,6 +69,56 @@ TEST_F(RotatingFileTest, RotatesAtEndsOfLines) {
     EXPECT_EQ(file.error().code, 0);
 }
 
+/// A size that somebody meant in megabytes: what is written at once may not cost thousands of renames.
+TEST_F(RotatingFileTest, SoManyFilesAtOnceAndNoMore) {
+    RotatingFile file = open(2, 3);
+    std::string lines;
+    for (int i = 0; i < 10'000; ++i)
+        lines += "x\n";
+    file.write(lines);
+    EXPECT_EQ(file.pending(), 0U);
+    EXPECT_GT(content().size(), lines.size() - 2 * RotatingFile::most_renames);
+    EXPECT_EQ(content(".1"), "x\n");
+    file.write("y\n");
+    EXPECT_EQ(content(), "y\n");
+}
+
+TEST_F(RotatingFileTest, AManyOfOldFilesIsStillRotated) {
+    RotatingFile file = open(2, 1000);
+    for (char const* const line : {"a\n", "b\n", "c\n"})
+        file.write(line);
+    EXPECT_EQ(content() + content(".1") + content(".2"), "c\nb\na\n");
+}
+
+TEST_F(RotatingFileTest, TheFileIsRotatedWhereItsLinkLeads) {
+    std::string const link = directory + "/link";
+    ASSERT_EQ(::symlink(path.c_str(), link.c_str()), 0);
+    RotatingFile file{{link, 4, 1}};
+    ASSERT_TRUE(file.open());
+    file.write("abc\n");
+    file.write("def\n");
+    EXPECT_EQ(content(".1"), "abc\n");
+    EXPECT_EQ(content(), "def\n");
+    struct stat status;
+    ASSERT_EQ(::lstat(link.c_str(), &status), 0);
+    EXPECT_TRUE(S_ISLNK(status.st_mode));
+    EXPECT_NE(::lstat((link + ".1").c_str(), &status), 0);
+}
+
+/// As /dev/stdout of who was started with its output in a file.
+TEST_F(RotatingFileTest, ADescriptorIsNotRotated) {
+    UniqueFd const fd{::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)};
+    std::string const link = directory + "/stdout";
+    ASSERT_EQ(::symlink(("/proc/self/fd/" + std::to_string(fd.get())).c_str(), link.c_str()), 0);
+    RotatingFile file{{link, 4, 1}};
+    ASSERT_TRUE(file.open());
+    file.write("abc\n");
+    file.write("def\n");
+    EXPECT_EQ(content(), "abc\ndef\n");
+    EXPECT_EQ(content(".1"), "(none)");
+    EXPECT_EQ(file.error().code, 0);
+}
+
 TEST_F(RotatingFileTest, WithoutOldFilesBeginsAnew) {
     RotatingFile file = open(4, 0);
     file.write("abc\nde\n");
