@@ -1069,11 +1069,10 @@ void OutputCapture::stop_reading() {
     each_pipe([](Pipe& pipe) { pipe.watch = {}; });
 }
 
-void OutputCapture::give_up_waiting() {
+void OutputCapture::tell_waiting_as_lost() {
     tend_leaving();
     for (auto const& destination : waiting_)
         give_up(*destination);
-    waiting_.clear();
 }
 
 void OutputCapture::resume_reading() {

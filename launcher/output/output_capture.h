@@ -199,8 +199,9 @@ public:
     /// Reading ends with this, unless the upgrade fails and resume_reading() is called.
     void stop_reading();
     void resume_reading();
-    /// What waits for the files of programs that no longer exist, and which the next version does not know, is lost.
-    void give_up_waiting();
+    /// Tells that what waits for the files of programs that no longer exist is lost, as the next version does not know
+    /// it. If there is none after all, it goes on waiting.
+    void tell_waiting_as_lost();
     /// Before programs are configured: the writers that they are to have again. The rest of them end.
     void offer_writers(OutputState const& state);
     /// Takes the pipes and texts of programs that have been configured; those of others are closed.

@@ -20,7 +20,7 @@ void Handover::resume_output() {
 
 void Handover::about_to_leave() {
     rooms_.channels.send_attached_away();
-    if (OutputCapture* const output = rooms_.channels.output()) output->give_up_waiting();
+    if (OutputCapture* const output = rooms_.channels.output()) output->tell_waiting_as_lost();
 }
 
 UpgradeState Handover::collect() const {

@@ -684,8 +684,9 @@ TEST_F(OutputCaptureTest, WhatCannotWaitIsTold) {
     EXPECT_EQ(lost, std::vector<std::string>{"web1: 2"});
     (void)capture->export_state();
     EXPECT_EQ(lost.size(), 1U) << "the upgrade may be refused";
-    capture->give_up_waiting();
+    capture->tell_waiting_as_lost();
     EXPECT_EQ(lost.size(), 17U);
+    EXPECT_TRUE(capture->is_to_retry()) << "the upgrade may still fail";
 }
 
 TEST_F(OutputCaptureTest, RotatedFilesHoldEverything) {
