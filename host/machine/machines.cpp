@@ -294,7 +294,7 @@ Result<> Machines::write_config_beyond_quota(Machine const& machine) {
     if (!may_be_quota || !parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
     auto again = write_config(machine);
     if (!again)
-        (void)set_quota(machine, false);  // the caller does not come so far, and the machine may run on for long
+        (void)keep_quota(machine, false);  // the caller does not come so far, and the machine may run on for long
     return again;
 }
 
@@ -387,19 +387,28 @@ Result<> Machines::apply_limits(Machine const& machine) {
     return parts_.units.set_limits(machine.uuid, unit_properties(machine));
 }
 
-Result<> Machines::tune_tree(Machine const& machine, bool is_told) {
-    auto const done = parts_.pool.tune(tree_of(machine.uuid), tuning_of(machine));
+Result<> Machines::tune_tree(Machine const& machine, storage::TreeName const& tree, bool is_told) {
+    auto const done = parts_.pool.tune(tree, tuning_of(machine));
     if (done || done.error().kind != ErrorKind::unsupported) return done;
     if (is_told) notice("zfs_*: they are stored, but not in force: " + done.error().text());
     return {};
 }
 
-Result<> Machines::set_quota(Machine const& machine, bool is_told) {
+Result<> Machines::set_quota(Machine const& machine, storage::TreeName const& tree, bool is_told) {
     std::int64_t const quota = machine.quota.value_or(0);
     auto const bytes = quota > 0 ? std::optional(static_cast<std::uint64_t>(quota) * gibibyte) : std::nullopt;
-    auto const done = parts_.pool.set_quota(tree_of(machine.uuid), bytes);
+    auto const done = parts_.pool.set_quota(tree, bytes);
     if (done || done.error().kind != ErrorKind::unsupported) return done;
     if (bytes && is_told) notice("quota: it is stored, but not enforced: " + done.error().text());
+    return {};
+}
+
+/// Sets a quota that nobody can take back. ZFS refuses one that is less than the tree holds, and a machine with such a
+/// quota must remain one that can be changed, started and stopped.
+Result<> Machines::keep_quota(Machine const& machine, bool is_told) {
+    auto const done = set_quota(machine, tree_of(machine.uuid), is_told);
+    if (done || done.error().kind != ErrorKind::refused) return done;
+    notice("quota: it is stored, but not in force: " + done.error().text());
     return {};
 }
 
@@ -500,8 +509,9 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
                                    return write_config_beyond_quota(machine);  // a clone has its source's quota
                                }});
     operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
-                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, true));
-                                   return set_quota(machine, true);
+                                   storage::TreeName const tree = tree_of(machine.uuid);
+                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, tree, true));
+                                   return set_quota(machine, tree, true);
                                }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
@@ -557,7 +567,8 @@ Operation Machines::deletion(Uuid const& uuid) {
     return operation;
 }
 
-Operation Machines::change(Machine const& machine) {
+/// `is_resumed`: nobody knows any more what was before.
+Operation Machines::change(Machine const& machine, bool is_resumed) {
     auto const before = store_.load(machine.uuid);
     bool const is_quota_new = !before || before->quota != machine.quota;
     bool const is_tuning_new = !before || tuning_of(*before) != tuning_of(machine);
@@ -571,9 +582,11 @@ Operation Machines::change(Machine const& machine) {
              return write_config_beyond_quota(machine);
          }},
         {.name = "quota",
-         .run = [this, machine, is_quota_new, is_tuning_new]() -> Result<> {
-             TRY(tune_tree(machine, is_tuning_new));
-             return set_quota(machine, is_quota_new);
+         .run = [this, machine, is_quota_new, is_tuning_new, is_resumed]() -> Result<> {
+             storage::TreeName const tree = tree_of(machine.uuid);
+             TRY(tune_tree(machine, tree, is_tuning_new));
+             bool const may_fail = is_quota_new && !is_resumed;
+             return may_fail ? set_quota(machine, tree, true) : keep_quota(machine, is_quota_new);
          }},
     };
     if (machine.phase != Phase::installed) return operation;
@@ -615,9 +628,11 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
          .undo = [this, incoming] { return unless_missing(parts_.pool.destroy(incoming)); }},
         {.name = "metadata",
          .run = [this, machine, incoming]() -> Result<> {
+             TRY(tune_tree(machine, incoming, false));
              write_resolvers(machine, parts_.pool.path(incoming));
              write_host_name(machine, parts_.pool.path(incoming));
-             return write_config(machine, parts_.pool.path(incoming));
+             TRY(write_config(machine, parts_.pool.path(incoming)));
+             return set_quota(machine, incoming, false);  // as long as a refusal changes nothing
          }},
         {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
         {.name = "swap",
@@ -627,10 +642,10 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
              TRY(destroy_tree(uuid));
              return parts_.pool.rename(incoming, tree_of(uuid));
          }},
-        {.name = "quota",
+        {.name = "quota",  // again: an earlier version has left trees here that have none
          .run = [this, machine]() -> Result<> {
-             TRY(tune_tree(machine, false));
-             return set_quota(machine, false);
+             TRY(tune_tree(machine, tree_of(machine.uuid), false));
+             return keep_quota(machine, false);
          }},
         {.name = "hold of the old image",
          .run = [this, machine]() -> Result<> {
@@ -714,7 +729,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "create" || mark.operation == "receive")
         return creation(machine, mark.operation == "create" ? "create" : "receive");
     if (mark.operation == "install") return installation(machine);
-    if (mark.operation == "update") return change(machine);
+    if (mark.operation == "update") return change(machine, true);
     if (mark.operation == "reprovision") return reprovisioning(machine, mark.was_running);
     return fail(ErrorKind::unsupported,
                 "VM " + uuid.text() +
@@ -852,19 +867,21 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load_whole(uuid);
 }
 
-/// Lets an update that has no room for its metadata fail as a whole. It would stay to be finished, before anything
-/// else, also before what makes room. After a kill nobody knows any more what was before: such an update is finished.
-void Machines::take_back_before_quota(Operation& operation, Machine const& before) {
+/// Lets an update that has no room for its metadata, or whose quota the pool refuses, fail as a whole. It would stay to
+/// be finished, before anything else, also before what makes room. After a kill nobody knows any more what was before:
+/// such an update is finished.
+void Machines::take_back_until_quota(Operation& operation, Machine const& before) {
     auto const quota = std::ranges::find(operation.steps, "quota", &Step::name);
-    operation.undone_before = static_cast<std::size_t>(quota - operation.steps.begin());
+    operation.undone_before = static_cast<std::size_t>(quota - operation.steps.begin()) + 1;
     for (Step& step : operation.steps) {
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
         if (step.name == "metadata")
             step.undo = [this, before]() -> Result<> {
                 auto const written = write_config_beyond_quota(before);
-                TRY(set_quota(before, false));  // also on a disk that has no room
+                TRY(keep_quota(before, false));  // also on a disk that has no room
                 return written;
             };
+        if (step.name == "quota") step.undo = [this, before] { return tune_tree(before, tree_of(before.uuid), false); };
     }
 }
 
@@ -878,8 +895,8 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     TRY(check_readable(update.machine));
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
-    Operation operation = change(update.machine);
-    take_back_before_quota(operation, before);
+    Operation operation = change(update.machine, false);
+    take_back_until_quota(operation, before);
     until_saved(operation, shared);
     TRY(perform_marked(uuid, operation));
     return update;

@@ -173,13 +173,13 @@ private:
     Result<> receive_tree(StreamReader& stream, Uuid const& uuid);
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
-    Operation change(Machine const& machine);
+    Operation change(Machine const& machine, bool is_resumed);
     Operation reprovisioning(Machine const& machine, bool was_running);
     Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running);
     Operation rebooting(Uuid const& uuid, bool force);
     void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
-    void take_back_before_quota(Operation& operation, Machine const& before);
+    void take_back_until_quota(Operation& operation, Machine const& before);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
     Result<NetworkPlan> plan_network(Machine const& machine);
@@ -200,8 +200,10 @@ private:
     Result<> write_config_beyond_quota(Machine const& machine);
     Result<> apply_limits(Machine const& machine);
     /// `is_told`: whether to notify the user when the pool does not support the request.
-    Result<> tune_tree(Machine const& machine, bool is_told);
-    Result<> set_quota(Machine const& machine, bool is_told);
+    Result<> tune_tree(Machine const& machine, storage::TreeName const& tree, bool is_told);
+    /// Likewise. Errors: `refused`: the tree holds more already (ZFS).
+    Result<> set_quota(Machine const& machine, storage::TreeName const& tree, bool is_told);
+    Result<> keep_quota(Machine const& machine, bool is_told);
     Result<> archive(Uuid const& uuid);
     Result<> destroy_tree(Uuid const& uuid);
     Result<> forget_config(storage::TreeName const& tree);

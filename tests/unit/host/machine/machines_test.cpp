@@ -18,6 +18,8 @@
 #include <unistd.h>
 
 #include "host/machine/nic.h"
+#include "host/machine/properties.h"
+#include "tests/unit/host/machine/other_pool.h"
 
 namespace triton::machine {
 namespace {
@@ -182,7 +184,8 @@ public:
             std::ofstream(content / "sbin/init") << "x";
             EXPECT_TRUE(pool_->snapshot(image, *storage::SnapshotName::parse("final")));
         }
-        HostParts parts{.pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = [] {
+        other_pool.emplace(*pool_);
+        HostParts parts{.pool = *other_pool, .images = images_, .units = units_, .launcher = launcher_, .now = [] {
                             return std::int64_t{0};
                         }};
         parts.progress = [this](std::string_view, std::string_view) { reaper.happen(); };
@@ -194,6 +197,7 @@ public:
     Reaper reaper;
     FakeNetworks networks;
     std::vector<std::string> notices;
+    std::optional<OtherPool> other_pool;
     std::optional<Machines> machines;
     FakeUnits& units() { return units_; }
     storage::Pool& pool() { return *pool_; }
@@ -1328,6 +1332,96 @@ TEST_F(MachinesTest, AReprovisionThatFailsLeavesTheMachineAsItWas) {
     EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
     EXPECT_EQ(text_of(host.machines->reprovision(uuid, *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002"))), "ok");
     EXPECT_FALSE(fs::exists(root + "/old"));
+}
+
+/// As ZFS does with a quota below what the tree holds.
+Result<> too_small(storage::TreeName const&, std::optional<std::uint64_t> bytes) {
+    if (bytes == std::uint64_t{1} << 30) return fail(ErrorKind::refused, "limit the tree", "it holds more");
+    return {};
+}
+
+/// The machine would be one that nobody can change, start or stop.
+TEST_F(MachinesTest, AQuotaThatIsRefusedChangesNothing) {
+    Host host(directory());
+    Creation const made = creation(R"(,"alias":"old")");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    host.other_pool->before_set_quota = too_small;
+    EXPECT_EQ(text_of(without_value(
+                  host.machines->update(uuid, updating(R"({"alias":"new","quota":1,"set_tags":{"a":1}})")))),
+              "cannot limit the tree: it holds more");
+    auto const machine = host.machines->get(uuid);
+    ASSERT_TRUE(machine);
+    EXPECT_EQ(machine->alias, "old");
+    EXPECT_EQ(machine->quota, 0);
+    EXPECT_THAT(machine->tags, IsEmpty());
+    EXPECT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"quota":50})")))), "ok");
+    EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
+}
+
+/// After a kill nobody knows any more what was before.
+TEST_F(MachinesTest, AQuotaThatIsRefusedKeepsNoUpdateFromBeingFinished) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+    for (int n = 0;; ++n) {
+        std::string const alias = "n" + std::to_string(n);
+        bool const was_killed = kill_at(n, [&](Machines& machines) {
+            return machines.update(uuid, updating(R"({"quota":1,"alias":")" + alias + R"("})"));
+        });
+        Host host(directory());
+        host.other_pool->before_set_quota = too_small;
+        ASSERT_EQ(text_of(recover(*host.machines, uuid).result), "ok") << n;
+        auto const machine = host.machines->get(uuid);
+        ASSERT_TRUE(machine);
+        EXPECT_EQ(machine->alias, alias);
+        EXPECT_EQ(machine->quota, 1);
+        ASSERT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"ram":77})")))), "ok");
+        EXPECT_THAT(host.notices,
+                    testing::Contains("quota: it is stored, but not in force: cannot limit the tree: it holds more"));
+        ASSERT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"quota":2})")))), "ok");
+        if (!was_killed) break;
+    }
+}
+
+TEST_F(MachinesTest, AnImageThatIsLargerThanTheQuotaTakesNothingFromTheMachine) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"quota":1})")))), "ok");
+    fs::path const old = fs::path(*host.machines->get(uuid)->zonepath) / "root/old";
+    std::ofstream(old) << "x";
+    host.other_pool->before_set_quota = too_small;
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    host.units().halted = false;
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, image)), "cannot limit the tree: it holds more");
+    EXPECT_FALSE(host.units().halted);
+    EXPECT_TRUE(fs::exists(old));
+    EXPECT_EQ(host.machines->get(uuid)->image_uuid, made.machine.image_uuid);
+    EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text()));
+    EXPECT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"quota":2})")))), "ok");
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, image)), "ok");
+    EXPECT_FALSE(fs::exists(old));
+}
+
+/// An earlier version has swapped the trees before it set the quota.
+TEST_F(MachinesTest, AReprovisionThatHasSwappedItsTreesIsFinishedWithoutItsQuota) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_EQ(text_of(without_value(host.machines->update(uuid, updating(R"({"quota":1})")))), "ok");
+    auto machine = host.machines->read(uuid);
+    ASSERT_TRUE(machine);
+    machine->image_uuid = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    auto const journal = host.machines->store().journal(uuid, true);
+    ASSERT_TRUE(
+        journal->write({.operation = "reprovision", .data = whole_text(*machine), .step = 5, .was_running = true}));
+    host.other_pool->before_set_quota = too_small;
+    EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+    EXPECT_EQ(host.machines->get(uuid)->image_uuid, machine->image_uuid);
+    EXPECT_EQ(host.machines->get(uuid)->state, State::running);
 }
 
 /// Whoever makes an image does not choose where we write.
