@@ -412,7 +412,13 @@ Result<> Machines::keep_quota(Machine const& machine, bool is_told) {
     return {};
 }
 
-Result<> Machines::destroy_tree(Uuid const& uuid) { return unless_missing(parts_.pool.destroy(tree_of(uuid))); }
+Result<> Machines::destroy_tree(Uuid const& uuid) {
+    auto destroyed = unless_missing(parts_.pool.destroy(tree_of(uuid)));
+    if (!destroyed && destroyed.error().reason.find(" building/") != std::string::npos)
+        destroyed.error().details.push_back(
+            "imgadm is making an image of it; if that was killed, imgadm gc removes what it has left");
+    return destroyed;
+}
 
 /// Removes config/ from a tree made of an image. Others have made the image, but config/ is ours: a link there would
 /// lead us elsewhere.
@@ -634,7 +640,18 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
              TRY(write_config(machine, parts_.pool.path(incoming)));
              return set_quota(machine, incoming, false);  // as long as a refusal changes nothing
          }},
-        {.name = "halt", .run = [this, uuid] { return parts_.units.halt(uuid); }},
+        {.name = "halt",
+         .run = [this, uuid] { return parts_.units.halt(uuid); },
+         .undo = [this, uuid, was_running] { return was_running ? start_again(uuid) : Result<>(); }},
+        {.name = "old tree",
+         .run = [this, uuid, incoming]() -> Result<> {
+             if (!TRY(parts_.pool.exists(incoming))) return {};  // swapped before the command was killed
+             TRY(parts_.units.halt(uuid));  // somebody may have started it since
+             auto destroyed = destroy_tree(uuid);
+             auto const is_there = parts_.pool.exists(tree_of(uuid));
+             // What is not certain is left to the swap, with which nothing is undone any more.
+             return is_there && *is_there ? destroyed : Result<>();
+         }},
         {.name = "swap",
          .run = [this, uuid, incoming]() -> Result<> {
              if (!TRY(parts_.pool.exists(incoming))) return {};  // done before the command was killed
@@ -657,9 +674,10 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
     add_start_step(operation, uuid);
-    // Before the swap, the machine is unchanged.
-    auto const swap = std::ranges::find(operation.steps, "swap", &Step::name);
-    operation.undone_before = static_cast<std::size_t>(swap - operation.steps.begin());
+    // As long as the old tree is there, the machine is unchanged.
+    bool const has_old_tree = parts_.pool.exists(tree_of(uuid)).value_or(false);
+    auto const first_kept = std::ranges::find(operation.steps, has_old_tree ? "swap" : "old tree", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(first_kept - operation.steps.begin());
     return operation;
 }
 

@@ -1405,6 +1405,76 @@ TEST_F(MachinesTest, AnImageThatIsLargerThanTheQuotaTakesNothingFromTheMachine) 
     EXPECT_FALSE(fs::exists(old));
 }
 
+/// imgadm makes an image of it, or was killed while it did.
+TEST_F(MachinesTest, AReprovisionOfAMachineThatIsInUseLeavesItRunning) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const old = fs::path(*host.machines->get(uuid)->zonepath) / "root/old";
+    std::ofstream(old) << "x";
+    host.other_pool->before_destroy = [&](storage::TreeName const& tree) -> Result<> {
+        if (tree != tree_of(uuid)) return {};
+        return fail(ErrorKind::busy, "destroy tree " + tree.text(), "it was cloned to building/7");
+    };
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    std::string const refusal = "cannot destroy tree machines/" + uuid.text() + ": it was cloned to building/7";
+    auto const refused = host.machines->reprovision(uuid, image);
+    EXPECT_EQ(text_of(refused), refusal);
+    EXPECT_THAT(refused.error().details,
+                ElementsAre("imgadm is making an image of it; if that was killed, imgadm gc removes what it has left"));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+    EXPECT_EQ(host.machines->get(uuid)->image_uuid, made.machine.image_uuid);
+    EXPECT_TRUE(fs::exists(old));
+    EXPECT_FALSE(fs::exists(host.root() / "pool/incoming" / uuid.text()));
+    EXPECT_TRUE(host.machines->stop(uuid, {}));
+    EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, image)), refusal);
+    EXPECT_EQ(host.machines->get(uuid)->state, State::stopped);
+    host.other_pool->before_destroy = {};
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, image)), "ok");
+    EXPECT_FALSE(fs::exists(old));
+}
+
+/// The new tree is all that is left then.
+TEST_F(MachinesTest, AReprovisionThatHasLostTheOldTreeIsFinished) {
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(Host(directory()).machines->create(made)), "ok");
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    for (bool const is_gone : {false, true}) {  // systemd, when the next command comes
+        bool const was_killed = kill_at(1000, [&](Machines&) {
+            Host host(directory());
+            host.other_pool->after_destroy = [&](storage::TreeName const& tree) -> Result<> {
+                if (tree == tree_of(uuid)) ::_exit(killed);
+                return {};
+            };
+            return host.machines->reprovision(uuid, image);
+        });
+        ASSERT_TRUE(was_killed);
+        Host host(directory());
+        host.units().is_gone = is_gone;
+        EXPECT_EQ(text_of(recover(*host.machines, uuid).result), is_gone ? "systemd is not there" : "ok");
+        host.units().is_gone = false;
+        EXPECT_EQ(text_of(recover(*host.machines, uuid).result), "ok");
+        EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+        EXPECT_EQ(host.machines->get(uuid)->image_uuid, image);
+        EXPECT_TRUE(fs::exists(fs::path(*host.machines->get(uuid)->zonepath) / "root/usr"));
+    }
+}
+
+/// What has lost its name is gone, although its room is not free yet.
+TEST_F(MachinesTest, AReprovisionGoesOnWithoutTheRoomOfTheOldTree) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    host.other_pool->after_destroy = [](storage::TreeName const&) -> Result<> { return fail(EIO, "remove it"); };
+    Uuid const image = *Uuid::parse("5e6a4c11-0c2f-4a44-8c1f-000000000002");
+    EXPECT_EQ(text_of(host.machines->reprovision(uuid, image)), "ok");
+    EXPECT_EQ(host.machines->get(uuid)->image_uuid, image);
+}
+
 /// An earlier version has swapped the trees before it set the quota.
 TEST_F(MachinesTest, AReprovisionThatHasSwappedItsTreesIsFinishedWithoutItsQuota) {
     Host host(directory());
