@@ -686,12 +686,12 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
                         .after_kill = Outcome::finished,
                         .was_running = was_running,
                         .data = snapshot.text()};
+    // The newest first: if that is held, as a clone of it does, all of them stay.
     Step const later{.name = "later snapshots", .run = [this, uuid, snapshot]() -> Result<> {
-                         bool is_later = false;
-                         for (storage::SnapshotName const& other : TRY(parts_.pool.snapshots(tree_of(uuid)))) {
-                             if (is_later) TRY(parts_.pool.delete_snapshot(tree_of(uuid), other));
-                             is_later = is_later || other == snapshot;
-                         }
+                         auto const all = TRY(parts_.pool.snapshots(tree_of(uuid)));
+                         auto const kept = std::ranges::find(all, snapshot);
+                         for (auto other = all.end(); kept != all.end() && --other != kept;)
+                             TRY(parts_.pool.delete_snapshot(tree_of(uuid), *other));
                          return {};
                      }};
     Step const content{.name = "content", .run = [this, uuid, snapshot]() -> Result<> {

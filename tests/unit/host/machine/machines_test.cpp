@@ -1265,6 +1265,36 @@ TEST_F(MachinesTest, ARollbackThatFindsNoRoomGivesNothingUp) {
     EXPECT_TRUE(fs::exists(root / "large"));
 }
 
+/// ZFS goes back to the latest snapshot only, and keeps one that somebody has cloned.
+TEST_F(MachinesTest, ARollbackThatIsRefusedKeepsTheSnapshotsThatAreInUse) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    host.other_pool->backend = storage::Backend::zfs;
+    for (char const* const name : {"one", "two", "three", "four"})
+        ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, name)), "ok");
+    std::string in_use = "vmsnap-four";
+    host.other_pool->before_delete_snapshot = [&](storage::SnapshotName const& name) -> Result<> {
+        if (name.text() == in_use) return fail(ErrorKind::busy, "delete snapshot " + name.text(), "it has a clone");
+        return {};
+    };
+    auto const left = [&] {
+        std::vector<std::string> names;
+        auto const machine = host.machines->get(uuid);
+        for (Snapshot const& snapshot : machine->snapshots)
+            names.push_back(snapshot.name);
+        return names;
+    };
+    EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "one")),
+              "cannot delete snapshot vmsnap-four: it has a clone");
+    EXPECT_THAT(left(), ElementsAre("four", "three", "two", "one"));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+    in_use = "none";
+    EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "two")), "ok");
+    EXPECT_THAT(left(), ElementsAre("two", "one"));
+}
+
 /// Filters are evaluated before the first of many, and it may take minutes until it is the turn of the last one.
 TEST_F(MachinesTest, WhatWasChosenByItsPropertiesIsLeftAloneWhenTheyChange) {
     Host host(directory());
