@@ -542,11 +542,12 @@ Operation Machines::installation(Machine const& machine) {
 Result<> Machines::archive(Uuid const& uuid) {
     auto const machine = load(uuid);
     if (!machine || machine->archive_on_delete != std::optional(true)) return {};
-    return replace_file(store_.layout().archive() + "/" + uuid.text() + ".json", whole_text(*machine) + "\n", 0600);
+    return store_.archive(uuid, whole_text(*machine) + "\n");
 }
 
 Operation Machines::deletion(Uuid const& uuid) {
-    Operation operation{.name = "delete", .after_kill = Outcome::finished};
+    // A machine that cannot be archived is not deleted.
+    Operation operation{.name = "delete", .after_kill = Outcome::finished, .undone_before = 1};
     auto const machine = store_.load(uuid);
     // A machine that was never installed can be deleted even if systemd does not answer.
     bool const has_unit = !machine || machine->phase != Phase::configured;

@@ -244,6 +244,10 @@ Result<> Store::remove(Uuid const& uuid) const {
     return remove_file(file_of(uuid));
 }
 
+Result<> Store::archive(Uuid const& uuid, std::string const& text) const {
+    return Reserve(layout_.state()).replace(layout_.archive() + "/" + uuid.text() + ".json", text);
+}
+
 std::optional<LastExit> Store::last_exit(Uuid const& uuid) const {
     auto const text = read_file(exit_of(uuid), most_exit_bytes);
     if (!text) return std::nullopt;

@@ -77,6 +77,8 @@ public:
     Result<> save(Machine const& machine) const;
     /// Removes a machine's file and the record of its last exit.
     Result<> remove(Uuid const& uuid) const;
+    /// Keeps what a machine was that is being deleted. On a full disk it takes the room that is kept for deletions.
+    Result<> archive(Uuid const& uuid, std::string const& text) const;
     /// In microseconds since 1970.
     [[nodiscard]] std::int64_t modified_at(Uuid const& uuid) const;
 

@@ -369,6 +369,19 @@ def test_a_full_pool(small):
     vmadm.ok("update", made[1], "alias=room")
 
 
+@pytest.mark.parametrize("room", ["0", "4K"])  # for the mark alone
+def test_a_machine_is_archived_on_a_full_disk(small, room):
+    vmadm = Vmadm(small)
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(Small.IMAGE, uuid=uuid, ram=64, create_only=True, archive_on_delete=True))
+    vmadm.ok("update", uuid, "alias=kept")
+    small.run("sh", "-c", f"head -c 100m /dev/zero >{small.root}/filler; truncate -s -{room} {small.root}/filler")
+    vmadm.ok("delete", uuid)
+    archive = f"{small.root}/var/triton/vmadm/archive/{uuid}.json"
+    assert small.left_of(uuid) == [archive]
+    assert json.loads(small.run("cat", archive).stdout)["alias"] == "kept"
+
+
 def test_a_disk_that_cannot_be_written(small):
     vmadm = Vmadm(small)
     uuid = new_uuid()

@@ -314,6 +314,21 @@ TEST_F(MachinesTest, WhatIsToBeArchivedIsKeptWhenTheMachineGoes) {
     EXPECT_THAT(text, HasSubstr(R"("tags":{"a":1})"));
 }
 
+/// Its owner was told that the deletion failed.
+TEST_F(MachinesTest, AMachineThatCannotBeArchivedStaysAsItWas) {
+    Host host(directory());
+    Creation const made = creation(R"(,"archive_on_delete":true)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    std::ofstream(host.root() / "var/triton/vmadm/archive") << "in the way";
+    EXPECT_THAT(text_of(host.machines->destroy(uuid)), HasSubstr("archive"));
+    EXPECT_TRUE(host.machines->update(uuid, updating(R"({"alias":"kept"})")));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+    EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
+    fs::remove(host.root() / "var/triton/vmadm/archive");
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+}
+
 std::optional<LastExit> shown_exit(Machine const& machine, std::string const& time) {
     if (!machine.exit_timestamp || !machine.exit_status) return std::nullopt;
     EXPECT_EQ(*machine.exit_timestamp, time);
