@@ -64,21 +64,27 @@ Result<> join_project(int file, std::uint32_t project, bool is_directory) {
 }
 
 /// Gives all files and directories of a tree their project id. Symbolic links and devices take no room worth counting.
+/// The root is the last: its id says that the whole tree has one.
 struct Joining {
     std::uint32_t project;
 
     Result<> enter(DirectoryStack const& stack, struct stat const& /*status*/) const {
-        return join_project(stack.fd(), project, true);
+        return stack.depth() == 0 ? Result<>() : join_project(stack.fd(), project, true);
     }
     Result<> entry(DirectoryStack const& stack, std::string const& name, struct stat const& status) const {
         if (!S_ISREG(status.st_mode)) return {};
         UniqueFd const file{
             ::openat(stack.fd(), name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC)};
-        if (!file) return errno == ENOENT ? Result<>{} : fail(errno, "open " + stack.shown(name));
-        return join_project(file.get(), project, false);
+        // The tree may be in use: the file is gone, or a link or a socket has taken its name.
+        if (!file && (errno == ENOENT || errno == ELOOP || errno == ENXIO)) return {};
+        struct stat opened;
+        if (!file || ::fstat(file.get(), &opened) != 0) return fail(errno, "open " + stack.shown(name));
+        return S_ISREG(opened.st_mode) ? join_project(file.get(), project, false) : Result<>();
     }
     static Result<> mounted(DirectoryStack const& /*stack*/, std::string const& /*name*/) { return {}; }
-    static Result<> leave(DirectoryStack const& /*stack*/) { return {}; }
+    Result<> leave(DirectoryStack const& stack) const {
+        return stack.depth() == 0 ? join_project(stack.fd(), project, true) : Result<>();
+    }
 };
 
 /// The project of a directory; 0: none.

@@ -1,6 +1,8 @@
 """host/storage: all four backends have to behave as one. Each operation is one call of storage_tool."""
 
 import errno
+import fcntl
+import itertools
 import os
 import re
 import shutil
@@ -9,6 +11,7 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -370,6 +373,91 @@ def test_a_tree_that_holds_more_than_its_quota_can_be_given_more(place, store):
     (store.tree("a") / "more").write_bytes(bytes(1 << 20))
     store("set-quota", "a", 4 << 20)
     store("set-quota", "a", "none")
+
+
+# XFS keeps projects of files without quotas, too. The calls for quotas succeed, as they would with them.
+WITH_QUOTAS = ("strace", "-qq", "-o", "/dev/null", "-e", "trace=quotactl_fd,ioctl,openat", "-e", "inject=quotactl_fd:retval=0")
+
+
+def project_of(path):
+    """Whether what is made there inherits it, and its number."""
+    facts = bytearray(28)
+    file = os.open(path, os.O_RDONLY)
+    fcntl.ioctl(file, 0x801C581F, facts)  # FS_IOC_FSGETXATTR
+    os.close(file)
+    flags, _, _, number = struct.unpack_from("=IIII", facts)
+    return bool(flags & 0x200), number
+
+
+def forget_project(path):
+    file = os.open(path, os.O_RDONLY)
+    fcntl.ioctl(file, 0x401C5820, bytes(28))  # FS_IOC_FSSETXATTR
+    os.close(file)
+
+
+@pytest.fixture
+def with_projects(place):
+    if place.backend != "reflink":
+        pytest.skip("the file system has other quotas, or no projects without quotas")
+    return place.pool()
+
+
+def test_a_project_that_was_not_given_to_all_is_given_to_all_the_next_time(with_projects):
+    store = with_projects
+    store("make", "a")
+    tree = store.tree("a")
+    for name in ("one", "two", "three/deep"):
+        (tree / name).mkdir(parents=True)
+        (tree / name / "file").write_bytes(b"x")
+    (tree / "file").write_bytes(b"x")
+    paths = [tree, *tree.rglob("*")]
+    for number in itertools.count(1):
+        for path in paths:
+            forget_project(path)
+        kill = ("-e", f"inject=ioctl:signal=KILL:when={number}")
+        process = store.start("set-quota", "a", 10 << 20, before=(*WITH_QUOTAS, *kill))
+        process.communicate(timeout=DEADLINE)
+        store("set-quota", "a", 10 << 20, before=WITH_QUOTAS)
+        (project,) = {project_of(path)[1] for path in paths}
+        assert project >= 1 << 30, f"killed at {number}"
+        assert all(project_of(path)[0] == path.is_dir() for path in paths)
+        if process.returncode == 0:
+            break
+    assert number > 2 * len(paths)
+
+
+def test_a_project_is_given_while_files_become_other_things(with_projects):
+    store = with_projects
+    store("make", "a")
+    tree, is_over = store.tree("a"), threading.Event()
+    (tree / "one").mkdir()
+
+    def make_socket(path):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+
+    def turn():
+        kinds = itertools.cycle((Path.touch, lambda path: path.symlink_to("nowhere"), os.mkfifo, make_socket))
+        for number in itertools.cycle(range(49)):
+            if is_over.is_set():
+                return
+            next(kinds)(tree / "one/new")
+            try:
+                os.rename(tree / "one/new", tree / "one" / str(number))
+            except OSError as error:  # the directory has got another project meanwhile
+                assert error.errno == errno.EXDEV
+                (tree / "one/new").unlink()
+
+    tenant = threading.Thread(target=turn)
+    tenant.start()
+    try:
+        for _ in range(10):
+            store("set-quota", "a", 10 << 20, before=(*WITH_QUOTAS, "-e", "inject=openat:delay_enter=1000"))
+            assert project_of(tree)[1] != 0
+            forget_project(tree)
+    finally:
+        is_over.set()
+        tenant.join()
 
 
 def test_usage_and_space_are_those_of_the_files(store):
