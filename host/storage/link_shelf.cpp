@@ -1,6 +1,7 @@
 #include "host/storage/link_shelf.h"
 
 #include <cerrno>
+#include <cstdio>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -30,15 +31,18 @@ Result<bool> LinkShelf::link(struct stat const& old, int directory, std::string 
 
 Result<> LinkShelf::keep(struct stat const& old, int directory, std::string const& name) {
     if (old.st_nlink < 2) return {};
-    std::uint64_t const number = numbers_.size();
-    numbers_.emplace(old.st_ino, number);
-    return keep(number, directory, name);
+    numbers_[old.st_ino] = next_;
+    return keep(next_++, directory, name);
 }
 
 Result<bool> LinkShelf::link(std::uint64_t number, int directory, std::string const& name) {
     if (!shelf_) return false;
-    if (::linkat(shelf_.get(), std::to_string(number).c_str(), directory, name.c_str(), 0) == 0) return true;
+    std::string const kept = std::to_string(number);
+    if (::linkat(shelf_.get(), kept.c_str(), directory, name.c_str(), 0) == 0) return true;
     if (errno == ENOENT) return false;
+    // The file may have no more names: its last one takes the place of the one on the shelf.
+    bool const is_last = errno == EMLINK;
+    if (is_last && ::renameat2(shelf_.get(), kept.c_str(), directory, name.c_str(), RENAME_NOREPLACE) == 0) return true;
     return fail(errno, "link");
 }
 

@@ -14,7 +14,8 @@ namespace triton::storage {
 
 /// Keeps hard links together while a tree is made. The first name of a file with several is also put on a shelf, a
 /// hidden directory in the new tree, and the other names are linked from there. So no path is needed, which might be
-/// longer than PATH_MAX. The shelf must be removed before the tree is used.
+/// longer than PATH_MAX. When a file has all the names that the file system allows (65,000 on ext4), it leaves the
+/// shelf. The shelf must be removed before the tree is used.
 class LinkShelf {
 public:
     /// The shelf is in the root of the new tree, which is borrowed and must stay open. Makes nothing yet.
@@ -38,6 +39,7 @@ private:
     UniqueFd root_;
     UniqueFd shelf_;
     std::string name_;
+    std::uint64_t next_ = 0;
     std::unordered_map<std::uint64_t, std::uint64_t> numbers_;  // inode in the old tree -> number; same file system
 };
 

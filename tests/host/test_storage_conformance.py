@@ -460,6 +460,21 @@ def test_a_project_is_given_while_files_become_other_things(with_projects):
         tenant.join()
 
 
+def test_a_file_may_have_all_the_names_that_ext4_allows(place, store):
+    if place.backend != "directory":
+        pytest.skip("others allow too many")
+    store("make", "a")
+    directory = os.open(store.tree("a"), os.O_RDONLY | os.O_DIRECTORY)
+    (store.tree("a") / "0").write_bytes(b"x")
+    for number in range(1, 65_000):
+        os.link("0", str(number), src_dir_fd=directory, dst_dir_fd=directory)
+    os.close(directory)
+    store("snapshot", "a", "s")
+    store.send(place.area / "stream", "a", "s", "-")
+    store.receive(place.area / "stream", "b")
+    assert os.stat(store.tree("b") / "0").st_nlink == len(os.listdir(store.tree("b"))) == 65_000
+
+
 def test_usage_and_space_are_those_of_the_files(store):
     total, free, _ = store("space")[0].split()
     assert 0 < int(free) <= int(total)
