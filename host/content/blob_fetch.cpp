@@ -369,7 +369,7 @@ void BlobFetch::settle(TimePoint now) {
 
 void BlobFetch::on_stream_over(Stream const& stream, TimePoint now) {
     if (plan_) plan_->ended(stream.range, stream.received);
-    if (stream.received >= progress_bytes) retry_.progressed();
+    if (plan_ && stream.received >= progress_bytes) retry_.progressed();  // of unknown size: nothing of it is kept
     if (stream.failure) return on_failure(*stream.failure, now);
     bool const is_short = stream.range.end != UINT64_MAX && stream.received < stream.range.length();
     if (is_short || stream.pipe)

@@ -307,6 +307,22 @@ def test_a_server_that_never_recovers_is_given_up(place, server):
     assert len(server.requests) == 3
 
 
+def test_a_download_of_unknown_size_that_always_breaks_is_given_up(place, server):
+    """None of it is kept, however much has come."""
+
+    def serve(request):
+        request.begin(200, None, Transfer_Encoding="chunked")
+        request.wfile.write(b"%x\r\n" % MEGABYTE + LARGE[:MEGABYTE] + b"\r\n")
+        request.wfile.flush()
+        time.sleep(0.3)
+        request.cut()
+
+    server.on("/blob", serve)
+    result = place.fetch(url=server.url("/blob"), attempts=3)
+    assert result["error"] == "unavailable"
+    assert len(server.requests) == 3
+
+
 def test_a_silent_server_is_given_up(place, server):
     def stall(request):
         request.begin(200, len(SMALL))
