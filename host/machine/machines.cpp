@@ -687,11 +687,13 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
                         .after_kill = Outcome::finished,
                         .was_running = was_running,
                         .data = snapshot.text()};
-    // The newest first: if that is held, as a clone of it does, all of them stay.
+    // The newest first: if that is in use, all of them stay.
     Step const later{.name = "later snapshots", .run = [this, uuid, snapshot]() -> Result<> {
                          auto const all = TRY(parts_.pool.snapshots(tree_of(uuid)));
                          auto const kept = std::ranges::find(all, snapshot);
-                         for (auto other = all.end(); kept != all.end() && --other != kept;)
+                         if (kept == all.end() || kept + 1 == all.end()) return {};
+                         TRY(parts_.pool.check_unused(tree_of(uuid), {kept + 1, all.end()}));
+                         for (auto other = all.end(); --other != kept;)
                              TRY(parts_.pool.delete_snapshot(tree_of(uuid), *other));
                          return {};
                      }};

@@ -30,6 +30,8 @@ Result<> Pool::tune(TreeName const& /*tree*/, Tuning const& tuning) {
     return fail(ErrorKind::unsupported, "the pool is not of ZFS");
 }
 
+Result<> Pool::check_unused(TreeName const& /*tree*/, std::vector<SnapshotName> const& /*snapshots*/) { return {}; }
+
 std::string Pool::dataset(TreeName const& /*tree*/) const { return {}; }
 
 Result<std::optional<TreeName>> Pool::origin(TreeName const& /*tree*/) { return std::optional<TreeName>(); }

@@ -112,6 +112,9 @@ public:
     virtual Result<> rename_snapshot(TreeName const& tree, SnapshotName const& from, SnapshotName const& to) = 0;
     /// Errors: `busy`, with the clones that need it (ZFS).
     virtual Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) = 0;
+    /// Looks for what keeps snapshots from being deleted, before the first of them is. Errors: `busy`, with a clone
+    /// that needs one of them, or one that somebody holds (ZFS).
+    virtual Result<> check_unused(TreeName const& tree, std::vector<SnapshotName> const& snapshots);
     /// Restores the content of a snapshot. Nothing may be using the tree meanwhile; descriptors of open() are stale
     /// afterwards.
     /// Errors: `refused` on ZFS when there are later snapshots, which it would have to destroy.

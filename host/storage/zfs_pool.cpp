@@ -134,6 +134,22 @@ public:
         return plain(done);
     }
 
+    Result<> check_unused(TreeName const& tree, std::vector<SnapshotName> const& snapshots) override {
+        TRY(require(tree));
+        std::string const what = "delete snapshots of tree " + tree.text();
+        std::vector<std::string> names;
+        for (SnapshotName const& snapshot : snapshots)
+            names.push_back(full(tree) + '@' + snapshot.text());
+        for (auto const& [clone, origin] : TRY(origins(what)))
+            if (std::ranges::find(names, origin) != names.end())
+                return fail(ErrorKind::busy, what, last_of(origin) + " was cloned to " + clone);
+        for (std::size_t first = 0; first < names.size(); first += most_asked) {
+            auto const some = std::span(names).subspan(first, std::min(most_asked, names.size() - first));
+            TRY(check_held(what, some));
+        }
+        return {};
+    }
+
     Result<> rollback(TreeName const& tree, SnapshotName const& name) override {
         TRY(require(tree));
         auto const done = zfs_.run({"roll " + tree.text() + " back to snapshot " + name.text(),
@@ -552,17 +568,37 @@ private:
         return all;
     }
 
+    /// The name of each tree, without the pool's, and the full one of the snapshot that it was cloned from, or "-".
+    [[nodiscard]] Result<std::vector<std::pair<std::string, std::string>>> origins(std::string const& what) const {
+        auto const output = TRY(zfs_.run(
+            {what, {"list", "-H", "-o", "name,origin", "-t", "filesystem", "-r", dataset_}, -1, -1, Pace::slow}));
+        std::vector<std::pair<std::string, std::string>> all;
+        for (auto const& fields : zfs_fields(output))
+            if (fields.size() == 2)
+                all.emplace_back(fields[0].substr(std::min(fields[0].size(), dataset_.size() + 1)), fields[1]);
+        return all;
+    }
+
+    /// Fails when somebody holds one of these snapshots: zfs-hold(8).
+    [[nodiscard]] Result<> check_held(std::string const& what, std::span<std::string const> snapshots) const {
+        ZfsCommand::Call call{what, {"get", "-H", "-o", "name,value", "userrefs"}};
+        call.arguments.insert(call.arguments.end(), snapshots.begin(), snapshots.end());
+        auto const counts = zfs_.run(call);
+        if (!counts && counts.error().kind == ErrorKind::unsupported) return {};  // an old one knows no holds
+        for (auto const& fields : zfs_fields(TRY(counts)))
+            if (fields.size() == 2 && fields[1] != "0" && fields[1] != "-")
+                return fail(ErrorKind::busy, what, last_of(fields[0]) + " is held: zfs holds " + fields[0]);
+        return {};
+    }
+
     /// Fails with the names of the trees that were cloned from a snapshot whose name begins with this; `itself` does
     /// not count.
     [[nodiscard]] Result<> check_clones(std::string const& what, std::string const& prefix,
                                         std::string const& itself) const {
-        auto const output = TRY(zfs_.run(
-            {what, {"list", "-H", "-o", "name,origin", "-t", "filesystem", "-r", dataset_}, -1, -1, Pace::slow}));
         std::string clones;
-        for (auto const& fields : zfs_fields(output))
-            if (fields.size() == 2 && fields[1].starts_with(prefix) && !fields[0].starts_with(itself))
-                clones +=
-                    (clones.empty() ? "" : ", ") + fields[0].substr(std::min(fields[0].size(), dataset_.size() + 1));
+        for (auto const& [name, origin] : TRY(origins(what)))
+            if (origin.starts_with(prefix) && !(dataset_ + '/' + name).starts_with(itself))
+                clones += (clones.empty() ? "" : ", ") + name;
         if (!clones.empty()) return fail(ErrorKind::busy, what, "it was cloned to " + clones);
         return {};
     }

@@ -1305,6 +1305,11 @@ TEST_F(MachinesTest, ARollbackThatIsRefusedKeepsTheSnapshotsThatAreInUse) {
               "cannot delete snapshot vmsnap-four: it has a clone");
     EXPECT_THAT(left(), ElementsAre("four", "three", "two", "one"));
     EXPECT_EQ(host.machines->get(uuid)->state, State::running);
+    host.other_pool->is_looking = true;
+    in_use = "vmsnap-three";
+    EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "one")),
+              "cannot delete snapshot vmsnap-three: it has a clone");
+    EXPECT_THAT(left(), ElementsAre("four", "three", "two", "one"));
     in_use = "none";
     EXPECT_EQ(text_of(host.machines->rollback_snapshot(uuid, "two")), "ok");
     EXPECT_THAT(left(), ElementsAre("two", "one"));

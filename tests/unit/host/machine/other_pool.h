@@ -24,6 +24,7 @@ public:
     std::function<Result<>(Tree const&)> before_destroy = {};
     std::function<Result<>(Tree const&)> after_destroy = {};
     std::function<Result<>(Snapshot const&)> before_delete_snapshot = {};
+    bool is_looking = false;  ///< for that, before the first snapshot is deleted
     std::function<Result<>(Tree const&, Bytes)> before_set_quota = {};
 
     [[nodiscard]] storage::Backend kind() const override { return backend; }
@@ -35,6 +36,11 @@ public:
     Result<> delete_snapshot(Tree const& tree, Snapshot const& name) override {
         if (before_delete_snapshot) TRY(before_delete_snapshot(name));
         return inner_.delete_snapshot(tree, name);
+    }
+    Result<> check_unused(Tree const& tree, std::vector<Snapshot> const& names) override {
+        for (Snapshot const& name : names)
+            if (before_delete_snapshot && is_looking) TRY(before_delete_snapshot(name));
+        return inner_.check_unused(tree, names);
     }
     Result<> set_quota(Tree const& tree, Bytes bytes) override {
         if (before_set_quota) TRY(before_set_quota(tree, bytes));

@@ -48,9 +48,42 @@ protected:
         return *std::move(opened);
     }
 
+    /// `origins`, `holds`: what the program says of the origins of datasets, and of the holds of snapshots.
+    std::unique_ptr<Pool> pool_that_says(std::string const& origins, std::string const& holds) {
+        std::ofstream(area_ / "bin/zfs") << "#!/bin/sh\n"
+                                         << "case $1,$4 in\n"
+                                         << "list,mountpoint,mounted) printf '%s\\tyes\\n' "
+                                         << (area_ / "pool").string() << ";;\n"
+                                         << "list,name,origin) printf '" << origins << "';;\n"
+                                         << "list,*) echo on;;\n"
+                                         << "get,*) printf '" << holds << "';;\n"
+                                         << "esac\n";
+        fs::permissions(area_ / "bin/zfs", fs::perms::owner_all);
+        auto opened = open_pool({.path = (area_ / "pool").string(), .dataset = "tank/x"});
+        EXPECT_TRUE(opened) << opened.error().text();
+        return *std::move(opened);
+    }
+
     fs::path area_;
     std::string before_;
 };
+
+/// Who deletes several wants all or none of them.
+TEST_F(ZfsPoolTest, TellsWhatKeepsSnapshotsFromBeingDeleted) {
+    TreeName const tree = *TreeName::parse("machines/a");
+    std::vector<SnapshotName> const names{*SnapshotName::parse("s2"), *SnapshotName::parse("s3")};
+    auto const said = [&](std::string const& origins, std::string const& holds) {
+        auto const unused = pool_that_says(origins, holds)->check_unused(tree, names);
+        return unused ? "ok" : unused.error().text();
+    };
+    std::string const nobody = "tank/x/machines/a@s2\\t0\\ntank/x/machines/a@s3\\t-\\n";
+    std::string const others = "tank/x\\t-\\ntank/x/b\\ttank/x/machines/a@s1\\ntank/x/c\\ttank/x/machines/a@s22\\n";
+    EXPECT_EQ(said(others, nobody), "ok");
+    EXPECT_EQ(said(others + "tank/x/building/7\\ttank/x/machines/a@s3\\n", nobody),
+              "cannot delete snapshots of tree machines/a: a@s3 was cloned to building/7");
+    EXPECT_EQ(said(others, "tank/x/machines/a@s2\\t1\\ntank/x/machines/a@s3\\t0\\n"),
+              "cannot delete snapshots of tree machines/a: a@s2 is held: zfs holds tank/x/machines/a@s2");
+}
 
 TEST_F(ZfsPoolTest, RemovesWhatWasLeft) {
     auto const pool = pool_that_destroys("rmdir \"$place\"");
