@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/content/reserve.h"
 #include "host/image/catalog.h"
 #include "host/image/creation.h"
 #include "host/image/file_import.h"
@@ -145,6 +146,7 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
     auto implementation = std::make_unique<Implementation>();
     Site site = TRY(read_site(settings));
     Configuration configuration = TRY(read_sources(site));
+    if (settings.makes_room) content::give_reserve(site.content);
     auto pool = TRY(storage::open_pool(site.storage));
     auto store = TRY(content::Store::open(site.content));
     auto catalog = TRY(Catalog::open(store.database()));
@@ -160,6 +162,7 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
                                               .owner = std::move(owner),
                                               .alive = std::move(alive)});
     Workshop& shop = *implementation->workshop;
+    if (!settings.makes_room) content::take_reserve(shop.site.content);
     if (auto const recovered = shop.pool->recover(); !recovered)
         observer.warning("what a killed command has left cannot be removed now: " + recovered.error().text());
     TRY(recover_intents(shop));

@@ -29,6 +29,8 @@ struct Settings {
     std::string pool = {};
     /// A descriptor that is readable when the work is to be given up. Borrowed; -1: never.
     int cancel = -1;
+    /// The command makes room: on a full disk it has what is kept for that. Others keep it.
+    bool makes_room = false;
 };
 
 /// An installed image.

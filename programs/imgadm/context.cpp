@@ -53,6 +53,12 @@ Result<image::ImageService> Context::writer(bool is_quiet) {
     return image::ImageService::open(settings(), output(is_quiet));
 }
 
+Result<image::ImageService> Context::remover(bool is_quiet) {
+    image::Settings makes_room = settings();
+    makes_room.makes_room = true;
+    return image::ImageService::open(makes_room, output(is_quiet));
+}
+
 Result<std::string> Context::read_input(std::string const& path, std::size_t limit) {
     // It may wait for a FIFO or a terminal. Nothing has begun, so that a signal may end the program there.
     sigset_t none;

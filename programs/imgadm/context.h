@@ -36,6 +36,8 @@ public:
     Result<image::ImageService> reader();
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
+    /// The same for a command that makes room, also on a full disk.
+    Result<image::ImageService> remover(bool is_quiet = false);
     /// The same for a command that downloads: when it is interrupted, what has come is kept.
     Result<image::ImageService> downloader(bool is_quiet = false);
     [[nodiscard]] bool keeps_downloads() const { return keeps_downloads_; }

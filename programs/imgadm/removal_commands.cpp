@@ -44,7 +44,7 @@ Outcome change_one(image::ImageService& service, std::string const& name, Change
 template <class Change>
 Run for_each_named(std::shared_ptr<Names> names, Change change) {
     return [names = std::move(names), change](Context& context) -> Outcome {
-        auto service = TRY_RUN(context.writer());
+        auto service = TRY_RUN(context.remover());
         Outcome outcome;
         for (std::string const& name : names->images) {
             if (context.is_cancelled()) {
@@ -119,7 +119,7 @@ std::expected<bool, Failure> is_confirmed(Context& context) {
 }
 
 Outcome vacuum(Context& context, RemovalOptions const& options) {
-    auto service = TRY_RUN(context.writer(options.is_json));
+    auto service = TRY_RUN(context.remover(options.is_json));
     std::vector<image::Victim> victims;
     std::vector<Uuid> images;  // what comes to be unused after the question is not meant
     for (image::Image const& image : TRY_RUN(service.unused())) {
@@ -154,7 +154,7 @@ void add_gc(CLI::App& app, Run& run) {
     app.add_flag("-j,--json", options->is_json, "print JSON");
     app.callback([options, &run] {
         run = [options](Context& context) -> Outcome {
-            auto service = TRY_RUN(context.writer(options->is_json));
+            auto service = TRY_RUN(context.remover(options->is_json));
             auto const victims = TRY_RUN(service.collect(options->is_dry_run));
             TRY_RUN(Context::print(describe_removal(victims, options->is_json)));
             return {};

@@ -104,6 +104,29 @@ def test_blocks_run_out_at_each_stage(area, small):
     assert host.layers() == [] and host.left_over() == []
 
 
+@pytest.mark.parametrize("lacking", ["blocks", "inodes"])
+def test_what_makes_room_needs_none(area, small, lacking):
+    place = small("directory")
+    run("mount", "-t", "tmpfs", "-o", "size=200M,nr_inodes=900", "none", place.root)  # ext4 keeps some for root
+    host = host_on(place)
+    layout = Layout(area / "layout")
+    for tag in ("1", "2", "3"):
+        layout.make(tag, [fill(area / tag, {"f": tag * 1000})])
+        host.run("import", f"oci:{layout.path}:{tag}")
+    for words, left in ((["delete", host.uuids()[0]], 2), (["vacuum", "-f"], 0), (["gc"], 1)):
+        ballast = place.root / "ballast"
+        ballast.mkdir()
+        for number in range(os.statvfs(place.root).f_ffree - 1 if lacking == "inodes" else 0):
+            (ballast / str(number)).touch()
+        fill_up(ballast / "blocks")
+        facts = os.statvfs(place.root)
+        assert (facts.f_bfree if lacking == "blocks" else facts.f_ffree) == 0
+        host.run(*words)
+        assert len(host.uuids()) == left
+        run("rm", "-r", ballast)
+        host.run("import", f"oci:{layout.path}:1")  # keeps the room again
+
+
 @pytest.mark.parametrize("backend", ["reflink", "btrfs", "zfs"])
 def test_a_full_pool_of_each_kind(area, small, backend):
     place = small(backend, size="400M" if backend == "reflink" else "300M")
