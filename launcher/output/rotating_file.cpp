@@ -76,7 +76,7 @@ std::size_t RotatingFile::part_for_this_file(std::string_view text) const {
 Result<> RotatingFile::rotate() {
     // If rotation fails, writing goes on: what is written matters more than where. But not every line is to try again.
     limit_ = std::max(limit_, size_) + std::max<std::uint64_t>(settings().max_size, overshoot);
-    auto const place = Place::find(settings().path, Place::LastLink::follow);
+    auto const place = Place::find_renamable(settings().path);
     if (!place) return about("rotate " + settings().path, place.error());
     auto const numbered = [&place](std::uint32_t number) { return place->name() + "." + std::to_string(number); };
     for (std::uint32_t number = settings().max_files; number > 1; --number) {

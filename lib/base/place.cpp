@@ -116,6 +116,11 @@ Result<Place> Place::find(std::string const& path, LastLink last) {
     }
 }
 
+Result<Place> Place::find_renamable(std::string const& path) {
+    auto place = find(path, LastLink::follow);
+    return place || place.error().kind != ErrorKind::denied ? std::move(place) : find(path, LastLink::keep);
+}
+
 UniqueFd Place::open(int flags, mode_t mode) const {
     int const no_link = is_on_proc_ ? 0 : O_NOFOLLOW;
     return UniqueFd{::openat(directory_.get(), name_.c_str(), flags | no_link | O_CLOEXEC, mode)};

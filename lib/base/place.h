@@ -32,6 +32,8 @@ public:
     };
     /// Errors: those of openat(2), `denied` for a link of somebody else; without `attempted`, which the caller knows.
     static Result<Place> find(std::string const& path, LastLink last);
+    /// For a file that is to be renamed: where its name leads, but a link of somebody else stands for itself.
+    static Result<Place> find_renamable(std::string const& path);
 
     /// As openat(2), close-on-exec and never through a link; -1 and errno.
     [[nodiscard]] UniqueFd open(int flags, mode_t mode = 0) const;

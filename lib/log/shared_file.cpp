@@ -60,7 +60,7 @@ Result<> SharedFile::rotate() {
     if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return {};
     // Another process may have had the lock, and renamed the file, since we looked.
     if (TRY(reopen(false))) return {};
-    auto const place = Place::find(path_, Place::LastLink::follow);
+    auto const place = Place::find_renamable(path_);
     if (!place || place->is_of_kernel()) {
         (void)::flock(fd, LOCK_UN);
         if (!place) return about("rename the log file " + path_, place.error());

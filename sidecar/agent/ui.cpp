@@ -142,7 +142,7 @@ HttpResponse Ui::configurations() {
 Task<HttpResponse> Ui::events(HttpRequest const& request) {
     auto const after = parse_ui_after(request.body);
     if (!after) co_return text(400, after.error());
-    if (events_.last() == *after && waiting_ < most_waiting) {
+    if (!events_.has_news_after(*after) && waiting_ < most_waiting) {
         Counted const counted(waiting_);
         auto const is_late = std::make_shared<bool>(false);
         std::uint64_t const let_in_by = tokens_;
@@ -152,7 +152,7 @@ Task<HttpResponse> Ui::events(HttpRequest const& request) {
             grown_.notify_all();
         });
         request.caller->when_gone([this] { grown_.notify_all(); });
-        while (events_.last() == *after && !*is_late && !is_stopping_ && !request.caller->has_gone() &&
+        while (!events_.has_news_after(*after) && !*is_late && !is_stopping_ && !request.caller->has_gone() &&
                let_in_by == tokens_)
             co_await grown_.wait();
         request.caller->when_gone({});

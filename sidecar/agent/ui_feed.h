@@ -28,6 +28,10 @@ public:
     /// The replies have ended, and others will come: an event says so, since nobody knows of those in between.
     void note_break() { is_broken_ = true; }
     [[nodiscard]] std::uint64_t last() const { return last_; }
+    /// Whether who knows the events up to `after` (0: none) does not know all.
+    [[nodiscard]] bool has_news_after(std::uint64_t after) const {
+        return after != last_ && (after != 0 || !kept_.empty());
+    }
     /// {"events": [...], "next": N, "missed": bool}: those behind `after`, as far as they are kept; all of them when
     /// there has been no such number, because the agent was started anew.
     [[nodiscard]] std::string text_after(std::uint64_t after) const;

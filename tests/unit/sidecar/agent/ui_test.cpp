@@ -158,7 +158,11 @@ TEST(UiFeed, EventsAreNumberedAndBounded) {
 TEST(UiFeed, APageLearnsThatTheAgentIsAnother) {
     UiEvents events(1000);
     EXPECT_EQ(events.text_after(0), R"({"events":[],"next":1000,"missed":false})");
+    EXPECT_FALSE(events.has_news_after(0));
+    EXPECT_FALSE(events.has_news_after(1000));
+    EXPECT_TRUE(events.has_news_after(5));
     events.add(read(R"({"event":{"event":"a"}})"));
+    EXPECT_TRUE(events.has_news_after(0));
     EXPECT_EQ(events.text_after(0), R"({"events":[{"event":"a"}],"next":1001,"missed":false})");
     EXPECT_EQ(events.text_after(5), R"({"events":[{"event":"a"}],"next":1001,"missed":true})");
 }
