@@ -73,8 +73,9 @@ std::expected<Pid, process::SpawnError> Children::start(ProcessId id,
     return pid;
 }
 
-void Children::run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn) {
-    commands_.run(key, timeout, steady_clock::now(), spawn);
+void Children::run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn,
+                           process::CommandRunner::Former former) {
+    commands_.run(key, timeout, steady_clock::now(), spawn, former);
     arm();
 }
 

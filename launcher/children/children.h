@@ -62,7 +62,8 @@ public:
                                                   process::StartFiles const& files);
 
     /// See CommandRunner::run() and cancel().
-    void run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn);
+    void run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn,
+                     process::CommandRunner::Former former = process::CommandRunner::Former::awaited);
     void cancel_command(Key key);
     /// For run_command(). Errors: "cannot execute /bin/x: No such file or directory".
     Result<pid_t> spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,

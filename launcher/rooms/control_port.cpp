@@ -400,11 +400,18 @@ std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     StatesOfAll const states(rooms_.table, supervisor);
     auto const runs = [&](ProgramId id) { return states.has(id, {starting, executing, activating, up, backoff}); };
     auto const is_done = [&](ProgramId id) { return states.has(id, {done}); };
+    auto const is_undone = [&](ProgramId id) {
+        return supervisor.policy(id).kind == ProgramKind::one_shot && supervisor.policy(id).has_on_stop && is_done(id);
+    };
     ProgramId const from = rooms_.table.shown()[index];
+    // What is undone is gone at once, also for those that are on their way out.
+    auto const uses = [&](ProgramId id) {
+        return is_undone(from) && (runs(id) || states.has(id, {draining, pre_stop, stopping, killing}));
+    };
     Edges edges(rooms_.table.size());
     for (std::size_t at = 0; at < edges.size(); ++at) {
         ProgramId const id{static_cast<std::uint32_t>(at)};
-        if (!rooms_.table[id].is_configured || (!runs(id) && !is_done(id))) continue;
+        if (!rooms_.table[id].is_configured || (!runs(id) && !uses(id) && !is_done(id))) continue;
         for (ProgramId const required : supervisor.policy(id).requires_)
             edges[static_cast<std::size_t>(required)].push_back(id);
     }
@@ -417,8 +424,9 @@ std::vector<std::string> ControlPort::running_on(std::size_t index) const {
         bool const stays = std::ranges::any_of(policy.requires_, [&](ProgramId required) {
             return is_concerned(required) && std::ranges::find(policy.binds_to, required) == policy.binds_to.end();
         });
-        bool const is_to_be_undone = policy.kind == ProgramKind::one_shot && policy.has_on_stop && is_done(id);
-        if ((runs(id) && stays) || is_to_be_undone) names.push_back(rooms_.table[id].name);
+        bool const has_used = std::ranges::any_of(
+            policy.requires_, [&](ProgramId required) { return is_concerned(required) && is_undone(required); });
+        if ((runs(id) && stays) || (has_used && uses(id)) || is_undone(id)) names.push_back(rooms_.table[id].name);
     }
     return names;
 }
@@ -453,8 +461,11 @@ bool has_no_place_for_a_run(Supervisor const& supervisor, ProgramId id, std::opt
     if (policy.kind != ProgramKind::scheduled || policy.makes_up) return false;
     for (std::uint32_t at = number.value_or(1); at <= number.value_or(policy.count); ++at) {
         if (at > supervisor.size(id)) return false;
-        ProcessState const state = supervisor.state({id, ProcessNumber{at}});
-        if (state != starting && state != executing && state != activating && state != up) return false;
+        ProcessId const place{id, ProcessNumber{at}};
+        ProcessState const state = supervisor.state(place);
+        bool const runs = state == starting || state == executing || state == activating || state == up;
+        bool const ends = state == draining || state == pre_stop || state == stopping || state == killing;
+        if (!runs && !(ends && !supervisor.view(place).is_to_be_held)) return false;
     }
     return true;
 }

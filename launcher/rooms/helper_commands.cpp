@@ -93,7 +93,9 @@ void HelperCommands::run(action::RunHelper const& action) {
     HelperPlan const helper = program.plan ? program.plan->helper(action.helper) : HelperPlan{};
     Children::Key const key = key_of(action.id, action.helper);
     if (helper.network) return agent_.run_probe(key, helper, action.id.number);
-    children_.run_command(key, helper.timeout, [&]() -> Result<pid_t> {
+    // A hook is owed, whatever has become of the one before it; of probes there are more to come.
+    auto const former = is_probe(action.helper) ? CommandRunner::Former::awaited : CommandRunner::Former::left;
+    auto const spawn = [&]() -> Result<pid_t> {
         if (!helper.start)
             return fail(ErrorKind::not_found, "run " + std::string(helper_text(action.helper)),
                         "the configuration has none");
@@ -101,7 +103,8 @@ void HelperCommands::run(action::RunHelper const& action) {
         auto const variables = variables_of(action.id, action.helper);
         files.variables = variables;
         return children_.spawn_command(helper.start, action.id.number, files);
-    });
+    };
+    children_.run_command(key, helper.timeout, spawn, former);
 }
 
 /// The variables that tell a hook about the process it runs for, besides its program and number, which all its

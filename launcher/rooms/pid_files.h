@@ -49,12 +49,14 @@ public:
     std::optional<Pid> successor(ProcessId id);
     /// It has ended. Returns the mark of its start.
     std::uint64_t ended(ProcessId id);
+    /// Whether it was started as one that may go on as another process.
+    [[nodiscard]] bool has(ProcessId id) const {
+        return std::ranges::any_of(entries_, [id](Entry const& entry) { return is_of(entry, id); });
+    }
     /// Whether the program has started this process, whose message it may be: one that forks speaks by others than the
     /// process that is known.
     [[nodiscard]] bool is_own(ProcessId id, pid_t pid) const {
-        auto const found = std::ranges::find_if(entries_, [id](Entry const& entry) {
-            return ProgramId{entry.program} == id.program && ProcessNumber{entry.number} == id.number;
-        });
+        auto const found = std::ranges::find_if(entries_, [id](Entry const& entry) { return is_of(entry, id); });
         return found != entries_.end() && is_started_by(*found, pid);
     }
     /// A child that nobody knows was reaped.
@@ -76,6 +78,9 @@ private:
         std::string why;
         unsigned count = 0;
     };
+    static bool is_of(Entry const& entry, ProcessId id) {
+        return ProgramId{entry.program} == id.program && ProcessNumber{entry.number} == id.number;
+    }
     std::vector<Entry>::iterator find(ProcessId id);
     [[nodiscard]] std::string path_of(Entry const& entry) const;
     struct Seen;

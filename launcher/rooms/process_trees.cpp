@@ -59,7 +59,7 @@ void ProcessTrees::signal(action::Signal const& action) {
 
 void ProcessTrees::before_reaping(ProcessId id, pid_t pid) {
     auto const& plan = table_[id.program].plan;
-    if (!plan || !plan->policy.kills_tree || plan->policy.forks) return;
+    if (!plan || !plan->policy.kills_tree || pid_files_.has(id)) return;  // has: others of its tree may go on
     (void)sys_.signal(-pid, SIGKILL);
     channels_.kill_group(id);
     if (is_marked(*plan)) children_.end_orphans_of(pid);

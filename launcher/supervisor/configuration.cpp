@@ -115,6 +115,7 @@ void Supervisor::take(Program& program, std::shared_ptr<ProgramPolicy const> pol
     program.is_configured = true;
     program.is_changed = is_changed;
     program.is_other_kind = before && before->kind != policy->kind;
+    program.is_judged_anew = before && !before->judges_like(*policy);
     if (!policy->makes_up || policy->kind != ProgramKind::scheduled) program.is_run_owed = false;
     program.count = policy->count;
     if (program.is_new && !policy->auto_start) program.is_held = true;
@@ -165,6 +166,7 @@ void Supervisor::reconfigure(Place const& at) {
     // As of one that is held already: what comes back is another one, also where this one is still on its way out.
     if (!is_wanted(at)) at.process.is_to_be_held = false;
     bool const is_scheduled = at.policy().kind == ProgramKind::scheduled;
+    bool const is_left_to_schedule = is_scheduled && at.program.is_other_kind;
     switch (at.process.state) {
         case State::down:
             if (!is_wanted(at)) return;
@@ -174,8 +176,10 @@ void Supervisor::reconfigure(Place const& at) {
         case State::backoff:
             // The new configuration may be what it was waiting for.
             at.process.failures = 0;
-            return is_wanted(at) ? begin_anew(at) : down(at);
+            return is_wanted(at) && !is_left_to_schedule ? begin_anew(at) : down(at);
         case State::waiting:  // may wait for something else now
+            if (!is_wanted(at) || is_left_to_schedule) down(at);
+            return;
         case State::held:
             if (!is_wanted(at)) down(at);
             return;
@@ -205,8 +209,11 @@ void Supervisor::reconfigure_ended(Place const& at) {
         return;
     }
     if (at.program.is_held) return;
-    if (at.policy().kind == ProgramKind::scheduled || !at.program.is_changed) return;
-    bool const is_wanted_anew = at.process.state == State::failed || at.policy().on_change == OnChange::restart;
+    if (at.policy().kind == ProgramKind::scheduled) return;
+    bool const has_failed = at.process.state == State::failed;
+    Program const& program = at.program;
+    if (!program.is_changed && !program.is_other_kind && !(has_failed && program.is_judged_anew)) return;
+    bool const is_wanted_anew = has_failed || at.policy().on_change == OnChange::restart;
     if (is_wanted_anew || at.program.is_other_kind || at.program.is_new) begin_anew(at);
 }
 

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <tuple>
 
 #include "config/policy.h"
 #include "launcher/supervisor/restart_policy.h"
@@ -132,6 +133,14 @@ struct ProgramPolicy {
     std::uint32_t max_unavailable = 0;  ///< a restart of all numbers takes at most this many out of service; 0: all
 
     bool operator==(ProgramPolicy const&) const = default;
+    /// Whether a process that has failed for good by one would have failed by the other, too.
+    [[nodiscard]] bool judges_like(ProgramPolicy const& other) const {
+        auto const verdict = [](ProgramPolicy const& of) {
+            return std::tie(of.restart, of.run_timeout, of.success_ends, of.permanent_ends, of.backoff, of.start_limit,
+                            of.forks, of.readiness, of.start_timeout, of.watchdog, of.checks);
+        };
+        return verdict(*this) == verdict(other);
+    }
 };
 
 struct ProgramSpec {

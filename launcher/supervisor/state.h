@@ -125,6 +125,7 @@ struct ProcessView {
     std::optional<TimePoint> last_end{};
     std::optional<TimePoint> restart_at{};  ///< in backoff
     bool is_ready = false;
+    bool is_to_be_held = false;    ///< its stop was asked for by command
     bool is_main_awaited = false;  ///< ProgramPolicy::forks: it lives, and the process that goes on is not known yet
 };
 

@@ -111,6 +111,7 @@ void Supervisor::undone(Place const& at) {
     bool const restarts = std::exchange(at.process.is_to_restart, false);
     bool const is_held = std::exchange(at.process.is_to_be_held, false) || at.program.is_held;
     if (is_held && !restarts) return set_state(at, State::held);
+    if (at.policy().kind == ProgramKind::scheduled && !restarts) return down(at);  // it is by now
     begin_anew(at);
 }
 

@@ -677,6 +677,7 @@ ProcessView Supervisor::view(ProcessId id) const {
     for (CheckRecord const& check : std::span(program.checks).subspan(index(id.number) * checks, checks))
         view.bad_probes = std::max(view.bad_probes, check.failures);
     if (is_alive(process.state) && process.pid != Pid{}) view.pid = process.pid;
+    view.is_to_be_held = process.is_to_be_held;
     view.is_main_awaited = is_alive(process.state) && program.policy->forks && !process.is_main_known;
     if (process.has_status) view.last_status = process.last_status;
     if (process.error_code != 0)

@@ -151,6 +151,7 @@ private:
         bool is_new = false;      // the current configuration brings it
         bool is_changed = false;  // by the current configuration
         bool is_other_kind = false;
+        bool is_judged_anew = false;  // see ProgramPolicy::judges_like()
         bool is_held = false;
         bool is_run_owed = false;
         bool is_stop_begun = false;

@@ -20,8 +20,13 @@ void CommandRunner::kill_group(Running const& run) const {
     if (kill_(-run.pid, SIGKILL) != 0) (void)kill_(run.pid, SIGKILL);
 }
 
-void CommandRunner::run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn) {
-    if (find(key))
+void CommandRunner::run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn, Former former) {
+    Running* const other = find(key);
+    bool const may_be_left = other && other->is_answered && former == Former::left &&
+                             std::ranges::count(running_, left_key, &Running::key) < most_left;
+    if (may_be_left)
+        other->key = left_key;
+    else if (other)
         return done_(key, {How::not_started, 0, {ErrorKind::busy, {}, "the previous one has not ended", {}, 0}});
     running_.reserve(running_.size() + 1);  // first: once there is a child, it must not get lost
     Result<pid_t> pid = spawn();

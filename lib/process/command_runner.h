@@ -17,8 +17,7 @@ namespace triton::process {
 /// Runs helper commands (probes, hooks), each with a time limit. It decides; starting and killing are given to it.
 ///
 /// Every run() is answered by exactly one call of `done`: when the command ends, when its time is over, when it is
-/// cancelled, or at once when it cannot be started. A command that is killed is waited for silently; until it has been
-/// reaped another one with the same key is refused, so that probes which hang in the kernel do not pile up.
+/// cancelled, or at once when it cannot be started. A command that is killed is waited for silently.
 class CommandRunner {
 public:
     using Key = std::uint64_t;  ///< the caller's: whose helper, and which
@@ -39,9 +38,16 @@ public:
     using Done = std::function<void(Key, Outcome const&)>;
     CommandRunner(Kill kill, Done done);
 
+    /// What becomes of a killed one with the same key that has not been reaped.
+    enum class Former : std::uint8_t {
+        awaited,  ///< this one is refused, so that probes which hang in the kernel do not pile up
+        left,     ///< it is left to its end, as long as no more than `most_left` are
+    };
+    static constexpr std::ptrdiff_t most_left = 64;
+
     /// Errors go to `done`: of `spawn`; "the previous one has not ended" while a killed one with this key is not
     /// reaped. `timeout` zero: no limit.
-    void run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn);
+    void run(Key key, milliseconds timeout, TimePoint now, Spawn const& spawn, Former former = Former::awaited);
     /// Kills the group; `done` is called with `cancelled` before this returns. Nothing happens when none runs.
     void cancel(Key key);
 
@@ -64,6 +70,8 @@ public:
     void import_state(std::vector<Running> running) { running_ = std::move(running); }
 
 private:
+    static constexpr Key left_key = Key{1} << 63;  // of those that are left: no caller has so many
+
     Running* find(Key key);
     void kill_group(Running const& run) const;
     void answer(Running& run, How how);

@@ -270,6 +270,19 @@ def test_stop_of_what_stands_behind_one_shots_asks(as_pid1):
     controlled.close()
 
 
+def test_what_is_bound_to_a_one_shot_goes_before_it_is_undone(as_pid1):
+    probe = str(as_pid1.probe)
+    controlled = Controlled(as_pid1, {
+        "mount": {"steps": ["say:mount", "exit:0"], "oneShot": True, "onStop": {"command": [probe, "tag:mount", "say:undone"]}},
+        "db": {"steps": STAY, "bindsTo": ["mount"]}})
+    controlled.launcher.wait_up(tag="db")
+    assert controlled.ctl("stop", "mount", expect=1).startswith("triton-launch ctl: mount is required by db; ")
+    assert controlled.run("stop", "--with-dependents", "mount").returncode == 0
+    assert states(controlled) == {"mount": "held", "db": "held"}
+    assert controlled.launcher.events_named("process-exited", program="db")
+    controlled.close()
+
+
 def test_a_program_that_does_not_start_by_itself_keeps_nobody(as_pid1):
     controlled = Controlled(as_pid1, {"tool": {"steps": STAY, "autoStart": False},
                                       "job": {"steps": ["trap", "say:up", "until:10", "exit:0"], "oneShot": True}})

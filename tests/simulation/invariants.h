@@ -147,7 +147,14 @@ private:
     void apply(launcher::event::NoChildLeft const& event);
     void apply(launcher::event::TimePassed const& event);
 
-    void reconfigure(At at, bool has_changed, bool is_anew);
+    /// What a configuration brings for a program.
+    struct News {
+        bool has_changed = false;
+        bool is_new = false;
+        bool is_other_kind = false;
+        bool has_other_limits = false;  ///< who has failed might not have by these
+    };
+    void reconfigure(At at, News const& news);
     void reconfigure_running(At at, bool has_changed);
     void watch_anew(At at);
     void tell_start(At at);

@@ -62,9 +62,6 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
         std::size_t const at = static_cast<std::size_t>(spec.id);
         if (programs_.size() <= at) programs_.resize(at + 1);
     }
-    struct News {
-        bool has_changed = false, is_anew = false;
-    };
     std::vector<News> news(programs_.size());
     std::vector<bool> was_known(programs_.size());
     std::vector<bool> was_configured;
@@ -74,7 +71,16 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
         Program& program = programs_[static_cast<std::size_t>(spec.id)];
         bool const is_other_kind = !program.records.empty() && program.policy.kind != spec.policy.kind;
         bool const is_new = !was_configured[static_cast<std::size_t>(spec.id)];
-        news[static_cast<std::size_t>(spec.id)] = {spec.has_changed, is_other_kind || is_new};
+        launcher::ProgramPolicy const& was = program.policy;
+        launcher::ProgramPolicy const& is = spec.policy;
+        bool const has_same_times = was.run_timeout == is.run_timeout && was.start_timeout == is.start_timeout &&
+                                    was.watchdog == is.watchdog && was.backoff == is.backoff;
+        bool const has_same_ends = was.restart == is.restart && was.success_ends == is.success_ends &&
+                                   was.permanent_ends == is.permanent_ends && was.start_limit == is.start_limit;
+        bool const is_watched_alike = was.readiness == is.readiness && was.checks == is.checks && was.forks == is.forks;
+        bool const has_other_limits =
+            !program.records.empty() && !(has_same_times && has_same_ends && is_watched_alike);
+        news[static_cast<std::size_t>(spec.id)] = {spec.has_changed, is_new, is_other_kind, has_other_limits};
         bool const had_limit = program.policy.start_limit.has_value();
         bool const is_other_limit = had_limit != spec.policy.start_limit.has_value() ||
                                     (had_limit && program.policy.start_limit->count != spec.policy.start_limit->count);
@@ -118,31 +124,40 @@ void Invariants::apply(event::ConfigurationAccepted const& event) {
     }
     for_each([&](At at) {
         News const& that = news[static_cast<std::size_t>(at.id.program)];
-        reconfigure(at, that.has_changed, that.is_anew);
+        reconfigure(at, that);
     });
 }
 
-void Invariants::reconfigure(At at, bool has_changed, bool is_anew) {
+void Invariants::reconfigure(At at, News const& news) {
+    auto const [has_changed, is_new, is_other_kind, has_other_limits] = news;
     Record& record = at.record;
     if (!is_wanted(at)) record.is_to_be_held = false;  // whoever comes back is not the one of the command
+    bool const is_for_later = is_other_kind && at.policy().kind == ProgramKind::scheduled;
     switch (record.state) {
         case State::down:
             if (!is_wanted(at)) return;
             if (at.program.is_held) return enter(at, State::held);
             if (at.policy().kind != ProgramKind::scheduled) want_again(at);
             return;
-        case State::backoff: return is_wanted(at) ? want_again(at) : forget(at);
+        case State::backoff: return is_wanted(at) && !is_for_later ? want_again(at) : forget(at);
         case State::waiting:
+            if (!is_wanted(at) || is_for_later) forget(at);
+            return;
         case State::held:
             if (!is_wanted(at)) forget(at);
             return;
         case State::done:
         case State::failed:
             if (!is_wanted(at)) return has_to_be_undone(at.policy(), record) ? void() : forget(at);  // see follow()
-            if (at.policy().kind == ProgramKind::scheduled || !has_changed) return;
-            if (at.program.is_held) return;
+            if (at.policy().kind == ProgramKind::scheduled || at.program.is_held) return;
+            if (record.state == State::failed) {
+                // It may have failed by what is different now.
+                if (has_changed || is_other_kind || has_other_limits) want_again(at);
+                return;
+            }
             // What is done is not done again for a change that its program does not want to see at once.
-            if (record.state == State::failed || at.policy().on_change == OnChange::restart || is_anew) want_again(at);
+            if (is_other_kind || (has_changed && (at.policy().on_change == OnChange::restart || is_new)))
+                want_again(at);
             return;
         case State::executing:
         case State::activating:

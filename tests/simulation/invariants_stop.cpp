@@ -121,6 +121,7 @@ void Invariants::undone(At at) {
     bool const restarts = std::exchange(at.record.is_to_restart, false);
     bool const is_to_be_held = std::exchange(at.record.is_to_be_held, false);
     if (!restarts && (is_to_be_held || at.program.is_held)) return enter(at, State::held);
+    if (at.policy().kind == launcher::ProgramKind::scheduled && !restarts) return forget(at);
     want_again(at);
 }
 

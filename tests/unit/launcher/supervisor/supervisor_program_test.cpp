@@ -1188,6 +1188,36 @@ TEST(SupervisorChange, AnotherKindMakesAFreshStart) {
     EXPECT_EQ(subject.programs({service(), service()}).done(), "Spawn 1");
 }
 
+/// What is started is the same.
+TEST(SupervisorChange, AnotherKindIsAChangeByItself) {
+    Subject subject = up({of_kind(ProgramKind::one_shot), service()});
+    subject.exited(first, 0);
+    EXPECT_EQ(subject.programs({service(), service()}, false).done(), "Spawn 1");
+}
+
+TEST(SupervisorChange, OneThatBecomesScheduledWaitsForItsTime) {
+    Subject subject = up({service(), service()});
+    for (int tries = 0; tries < 3 && subject.state() != State::backoff; ++tries) {
+        if (tries > 0) subject.spawned(first);
+        subject.exited(first, 1);
+    }
+    ASSERT_EQ(subject.state(), State::backoff);
+    (void)subject.done();
+    EXPECT_EQ(subject.programs({of_kind(ProgramKind::scheduled), service()}).done(), "");
+    EXPECT_EQ(subject.state(), State::down);
+}
+
+TEST(SupervisorChange, WhoHasFailedTriesAgainWithOtherLimits) {
+    ProgramPolicy policy = service();
+    policy.restart = Restart::never;
+    Subject subject = up({policy, service()});
+    subject.exited(first, 1);
+    ASSERT_EQ(subject.state(), State::failed);
+    EXPECT_EQ(subject.programs({policy, service()}, false).done(), "");
+    policy.start_timeout = 77s;
+    EXPECT_EQ(subject.programs({policy, service()}, false).done(), "Spawn 1");
+}
+
 TEST(SupervisorChange, WatchesAsItIsToldNow) {
     ProgramPolicy policy = service();
     policy.readiness = Readiness::notified;

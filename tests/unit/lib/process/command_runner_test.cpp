@@ -124,6 +124,31 @@ TEST_F(CommandRunnerTest, OneThatHangsInTheKernelIsNotJoinedByAnother) {
     EXPECT_TRUE(is_running(runner, 1));
 }
 
+/// A hook that is owed is run beside one that was killed, but not without end.
+TEST_F(CommandRunnerTest, OneThatIsLeftToItsEndKeepsNobodyOut) {
+    auto const run_beside = [this](pid_t pid) {
+        runner.run(1, 1s, now, [pid]() -> Result<pid_t> { return pid; }, process::CommandRunner::Former::left);
+    };
+    run_beside(100);
+    run_beside(101);
+    EXPECT_EQ(told, Texts{"1 not started 0 the previous one has not ended"}) << "it was not killed";
+    told.clear();
+    runner.cancel(1);
+    run_beside(102);
+    EXPECT_EQ(told, Texts{"1 cancelled 0"});
+    EXPECT_TRUE(is_running(runner, 1));
+    EXPECT_TRUE(runner.on_exit(100, SIGKILL));
+    EXPECT_TRUE(runner.on_exit(102, exited(3)));
+    EXPECT_EQ(told, (Texts{"1 cancelled 0", "1 exited 3"}));
+    for (pid_t pid = 200; pid <= 200 + process::CommandRunner::most_left; ++pid) {
+        run_beside(pid);
+        runner.cancel(1);
+    }
+    told.clear();
+    run_beside(500);
+    EXPECT_EQ(told, Texts{"1 not started 0 the previous one has not ended"});
+}
+
 TEST_F(CommandRunnerTest, WhatCannotBeStartedIsAnsweredAtOnce) {
     runner.run(1, 1s, now, []() -> Result<pid_t> { return fail(EAGAIN, "clone"); });
     EXPECT_EQ(told, Texts{"1 not started 0 cannot clone: Resource temporarily unavailable"});
