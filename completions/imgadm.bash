@@ -1,7 +1,7 @@
 # bash completion for imgadm
 _imgadm() {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local command= words= things= keys= list= begun= i
+    local command= words= things= keys= list= begun= name= names=() i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --root|-P|--pool|--progress) i=$((i + 1)) ;;
@@ -84,9 +84,13 @@ _imgadm() {
     fi
     if [[ $word != -* && -n $things$keys ]]; then
         words=$keys
-        [[ -z $things ]] || words+=" $(imgadm list -H -o uuid 2>/dev/null)"
+        [[ -z $things ]] || mapfile -t names < <(imgadm list -H -o uuid 2>/dev/null)
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    for name in "${names[@]}"; do
+        printf -v name %q "$name"
+        [[ $name != "$word"* || $name == "''" ]] || COMPREPLY+=("$name")
+    done
     [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
     ((${#COMPREPLY[@]})) || compopt -o default
 }

@@ -126,7 +126,7 @@ _triton_launch() {
 
 # What stands behind ctl. The binary knows its commands, and a running launcher is asked for the names of its programs.
 _triton_launch_ctl() {  # the word, signals
-    local cur=$1 verb='' words=0 i word socket=() options='--socket --json --timeout --help'
+    local cur=$1 verb='' words=0 i word names=() socket=() options='--socket --json --timeout --help'
     for ((i = 2; i < COMP_CWORD; ++i)); do
         word=${COMP_WORDS[i]}
         case $word in
@@ -163,7 +163,12 @@ _triton_launch_ctl() {  # the word, signals
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         ;;
     status:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | attach:0 | wait:0)
-        mapfile -t COMPREPLY < <(compgen -W "$("${COMP_WORDS[0]}" ctl "${socket[@]}" __names 2>/dev/null)" -- "$cur")
+        # compgen -W would run commands in its words, and what answers at the socket may be somebody else's.
+        mapfile -t names < <("${COMP_WORDS[0]}" ctl "${socket[@]}" __names 2>/dev/null)
+        for word in "${names[@]}"; do
+            printf -v word %q "$word"
+            [[ $word != "$cur"* ]] || COMPREPLY+=("$word")
+        done
         ;;
     esac
 }

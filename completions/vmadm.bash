@@ -1,7 +1,7 @@
 # bash completion for vmadm
 _vmadm() {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local command= words= things= keys= list= begun= i
+    local command= words= things= keys= list= begun= name= names=() i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --root) i=$((i + 1)) ;;
@@ -73,9 +73,13 @@ _vmadm() {
     fi
     if [[ $word != -* && -n $things$keys ]]; then
         words=$keys
-        [[ -z $things ]] || words+=" $(vmadm -q list -p -o uuid,alias 2>/dev/null | tr : "\n")"
+        [[ -z $things ]] || mapfile -t names < <(vmadm -q list -p -o uuid,alias 2>/dev/null | tr : "\n")
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    for name in "${names[@]}"; do
+        printf -v name %q "$name"
+        [[ $name != "$word"* || $name == "''" ]] || COMPREPLY+=("$name")
+    done
     [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
     ((${#COMPREPLY[@]})) || compopt -o default
 }

@@ -1,7 +1,7 @@
 # bash completion for vminfo
 _vminfo() {
     local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}
-    local command= words= things= keys= list= begun= i
+    local command= words= things= keys= list= begun= name= names=() i
     for ((i = 1; i < COMP_CWORD; i++)); do
         case ${COMP_WORDS[i]} in
         --root|--socket) i=$((i + 1)) ;;
@@ -43,9 +43,13 @@ _vminfo() {
     fi
     if [[ $word != -* && -n $things$keys ]]; then
         words=$keys
-        [[ -z $things ]] || words+=" $(vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \"\ , | cut -d: -f2)"
+        [[ -z $things ]] || mapfile -t names < <(vminfo vms -o uuid,alias 2>/dev/null | grep : | cut -d\" -f4)
     fi
     mapfile -t COMPREPLY < <(compgen -W "$words" -- "$word")
+    for name in "${names[@]}"; do
+        printf -v name %q "$name"
+        [[ $name != "$word"* || $name == "''" ]] || COMPREPLY+=("$name")
+    done
     [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace
     ((${#COMPREPLY[@]})) || compopt -o default
 }

@@ -1,5 +1,5 @@
 #compdef vminfo
-_vminfo_VM() { compadd -- ${(f)"$(vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \"\ , | cut -d: -f2)"} }
+_vminfo_VM() { compadd -- ${(f)"$(vminfo vms -o uuid,alias 2>/dev/null | grep : | cut -d\" -f4)"} }
 _vminfo() {
     local -a commands
     commands=(

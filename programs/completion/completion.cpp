@@ -112,7 +112,9 @@ std::string bash_values(CLI::App const& command, std::vector<std::string> const&
     return cases;
 }
 
-/// Writes the completion for bash. Readline splits words at "=", so what follows an "=" is left to the user.
+/// Writes the completion for bash. Readline splits words at "=", so what follows an "=" is left to the user. `compgen
+/// -W` expands its words as the shell does, commands in them too, so it gets only words of ours: a name of a thing may
+/// be any text.
 std::string bash(CLI::App const& app, Things const& things, std::span<Offer const> offers) {
     std::string const& program = app.get_name();
     std::string names, cases, values, with_value;
@@ -132,7 +134,7 @@ std::string bash(CLI::App const& app, Things const& things, std::span<Offer cons
     return "# bash completion for " + program + "\n_" + program +
            "() {\n"
            "    local word=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD - 1]}\n"
-           "    local command= words= things= keys= list= begun= i\n"
+           "    local command= words= things= keys= list= begun= name= names=() i\n"
            "    for ((i = 1; i < COMP_CWORD; i++)); do\n"
            "        case ${COMP_WORDS[i]} in\n"
            "        " +
@@ -157,11 +159,15 @@ std::string bash(CLI::App const& app, Things const& things, std::span<Offer cons
            "    fi\n"
            "    if [[ $word != -* && -n $things$keys ]]; then\n"
            "        words=$keys\n"
-           "        [[ -z $things ]] || words+=\" $(" +
+           "        [[ -z $things ]] || mapfile -t names < <(" +
            std::string(things.lister) +
-           ")\"\n"
+           ")\n"
            "    fi\n"
            "    mapfile -t COMPREPLY < <(compgen -W \"$words\" -- \"$word\")\n"
+           "    for name in \"${names[@]}\"; do\n"
+           "        printf -v name %q \"$name\"\n"
+           "        [[ $name != \"$word\"* || $name == \"''\" ]] || COMPREPLY+=(\"$name\")\n"
+           "    done\n"
            "    [[ ${#COMPREPLY[@]} != 1 || ${COMPREPLY[0]} != *= ]] || compopt -o nospace\n"
            "    ((${#COMPREPLY[@]})) || compopt -o default\n"
            "}\n"

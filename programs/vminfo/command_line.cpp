@@ -26,8 +26,7 @@ bool takes_machines(CLI::App const& command) {
 }
 /// vminfo is asked, since vmadm lists machines only for root. Quotes and dollars are avoided, because shells differ in
 /// them.
-constexpr Things vms{"VM", "vminfo vms -o uuid,alias 2>/dev/null | grep : | tr -d \\\"\\ , | cut -d: -f2",
-                     takes_machines};
+constexpr Things vms{"VM", "vminfo vms -o uuid,alias 2>/dev/null | grep : | cut -d\\\" -f4", takes_machines};
 
 std::vector<Offer> offers() {
     std::vector<std::string> columns;

@@ -22,8 +22,22 @@ COMP_CWORD=$((${#COMP_WORDS[@]} - 1))
 "_${COMP_WORDS[0]}"
 printf '%s\n' "${COMPREPLY[@]}"
 """
-# What stands for vmadm where the script asks it for VMs, and for imgadm likewise.
-VMS = "#!/bin/sh\ncase $* in *list*) printf '1af640c5-9042\\nweb0\\n' ;; esac\n"
+# What stands for vmadm where the script asks it for VMs, and for imgadm and vminfo likewise. An alias is any text.
+ALIASES = ["web0", "my own", "it's", "cost $HOME", "$(touch ran)", "`touch ran`", "*", ""]
+VMS = f"""#!/bin/sh
+case $* in
+*list*) cat <<'END'
+1af640c5-9042
+{chr(10).join(ALIASES)}
+END
+;;
+*vms*) cat <<'END'
+[
+{"".join(f'  {{{chr(10)}    "uuid": "1af640c5-9042",{chr(10)}    "alias": "{alias}"{chr(10)}  }},{chr(10)}' for alias in ALIASES)}]
+END
+;;
+esac
+"""
 
 # What stands on the line, some of what is offered for its last word, and some of what is not.
 LINES = {
@@ -32,6 +46,9 @@ LINES = {
     "vmadm de": ({"delete", "destroy", "delete-snapshot"}, set()),
     "vmadm start w": ({"web0"}, {"1af640c5-9042"}),
     "vmadm boot ": ({"web0", "1af640c5-9042", "alias=", "state="}, {"uuid", "--root"}),
+    "vmadm start ": ({"my\\ own", "it\\'s", "cost\\ \\$HOME", "\\$\\(touch\\ ran\\)", "\\`touch\\ ran\\`", "\\*"}, {"my", "own", "''"}),
+    "vmadm start m": ({"my\\ own"}, {"web0", "compopt -o default"}),
+    "vmadm start my\\": ({"my\\ own"}, {"web0"}),
     "vmadm -q stop -": ({"-F", "-t"}, {"web0"}),
     "vmadm list -o uuid,al": ({"uuid,alias"}, {"uuid,ram", "web0"}),
     "vmadm list -s ra": ({"ram"}, {"ram="}),
@@ -50,6 +67,7 @@ LINES = {
     "imgadm list na": ({"name="}, set()),
     "imgadm create -c z": ({"zstd"}, set()),
     "imgadm sources --signature r": ({"required"}, set()),
+    "vminfo vm ": ({"1af640c5-9042", "web0", "my\\ own", "\\$\\(touch\\ ran\\)"}, {"my", "''"}),
     "vminfo vms -o sta": ({"state"}, set()),
     "vminfo events --type c": ({"create"}, set()),
 }
@@ -83,7 +101,8 @@ def test_bash_offers(line, tmp_path):
         (tmp_path / name).chmod(0o755)
     program = line.split()[0]
     done = subprocess.run(["bash", "--norc", "-c", BASH, "bash", line, SOURCE / f"completions/{program}.bash"], stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+                          capture_output=True, text=True, check=False, cwd=tmp_path, env={"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert not (tmp_path / "ran").exists(), "the shell has run a command that is an alias"
     offered = set(done.stdout.splitlines())
     wanted, unwanted = LINES[line]
     assert done.stderr == "" and wanted <= offered and not unwanted & offered, f"{line}: {done}"

@@ -73,6 +73,18 @@ def test_commands_options_and_names_are_offered(as_child, area, shell):
         assert done.stderr == ""
 
 
+def test_bash_does_not_expand_names(area):
+    """What answers at a socket may be a program of the container that only says it is a launcher."""
+    (area / "names").write_text("web\n$(touch ran)\nw`touch ran`\n")
+    program = area / "triton-launch"
+    program.write_text(f'#!/bin/sh\ncase $* in *__names) exec cat {area}/names ;; esac\nexec {BINARY} "$@"\n')
+    program.chmod(0o755)
+    done = subprocess.run(in_bash(str(program), f"{program} ctl start "), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                          timeout=TIMEOUT, check=False, cwd=area)
+    assert done.stdout.splitlines() == ["web", "\\$\\(touch\\ ran\\)", "w\\`touch\\ ran\\`"], done
+    assert not (area / "ran").exists()
+
+
 # --- triton-launch-convert
 
 CONVERT = Path(__file__).resolve().parents[2] / "programs/triton-launch-convert/triton-launch-convert"
