@@ -163,7 +163,22 @@ Result<> Socket::add(NewVlan const& vlan) {
     return request(message, "make the link " + vlan.name);
 }
 
+Result<> Socket::take_own_addresses(int link) {
+    Message message(RTM_NEWLINK, answered);
+    message.body(link_body(link));
+    std::size_t const families = message.open(IFLA_AF_SPEC);
+    std::size_t const v6 = message.open(AF_INET6);
+    message.put_byte(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
+    message.close(v6);
+    message.close(families);
+    auto const done = request(message, "keep the link " + std::to_string(link) + " from addresses of its own");
+    // The kernel has no IPv6 (ipv6.disable=1), or none on this link, whose MTU is below 1280.
+    if (!done && done.error().code == EAFNOSUPPORT) return {};
+    return done;
+}
+
 Result<> Socket::change(int link, LinkChange const& change) {
+    if (change.has_no_own_addresses) TRY(take_own_addresses(link));  // before it may come up
     Message message(RTM_NEWLINK, answered);
     ifinfomsg body = link_body(link);
     if (change.is_up) {
@@ -176,13 +191,6 @@ Result<> Socket::change(int link, LinkChange const& change) {
     if (change.mac) message.put(IFLA_ADDRESS, *change.mac);
     if (change.mtu) message.put(IFLA_MTU, *change.mtu);
     if (change.master) message.put(IFLA_MASTER, static_cast<std::uint32_t>(*change.master));
-    if (change.has_no_own_addresses) {
-        std::size_t const families = message.open(IFLA_AF_SPEC);
-        std::size_t const v6 = message.open(AF_INET6);
-        message.put_byte(IFLA_INET6_ADDR_GEN_MODE, IN6_ADDR_GEN_MODE_NONE);
-        message.close(v6);
-        message.close(families);
-    }
     return request(message, "change the link " + std::to_string(link));
 }
 

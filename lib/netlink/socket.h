@@ -81,6 +81,8 @@ private:
     Result<> answer(std::string const& what,
                     std::function<void(std::uint16_t type, std::string_view body)> const& take);
     Result<> request(Message& message, std::string const& what);
+    /// A request of its own: with the others, one that makes the MTU too small for IPv6 would make it fail.
+    Result<> take_own_addresses(int link);
 
     UniqueFd socket_;
     std::uint32_t sequence_ = 0;

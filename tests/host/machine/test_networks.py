@@ -158,6 +158,23 @@ def test_resolvers_are_written_and_maintained(host, vmadm, tiny):
     assert host.run("cat", "/tmp/victim").stdout == "safe\n"
 
 
+def test_a_bridge_may_be_too_small_for_ipv6(host, vmadm, tiny):
+    """Below 1280 bytes the kernel has no IPv6 on a link, and refuses its settings."""
+    host.run("sh", "-ec", "ip link add tvb0 type bridge; ip link set tvb0 mtu 1200; ip link set tvb0 up", check=True)
+    try:
+        uuid = make(vmadm, tiny, nic(0x35, nic_tag="tagged"))
+        assert " mtu 1200 " in host.run("ip", "link", "show", "tm027700000035", check=True).stdout
+        vmadm.ok("delete", uuid)
+    finally:
+        host.run("ip", "link", "del", "tvb0")
+
+
+def test_ports_have_no_addresses_of_their_own(host, vmadm, tiny):
+    uuid = make(vmadm, tiny, nic(0x36))
+    assert "inet6" not in host.run("ip", "addr", "show", "tm027700000036", check=True).stdout
+    vmadm.ok("delete", uuid)
+
+
 def test_a_macvlan_is_only_for_those_who_may_send_anything(host, vmadm, tiny):
     external = {"nic_tag": "external", "mac": "02:77:00:00:00:41", "ips": ["10.78.0.41/24"]}
     code, text = vmadm.says("create", payload=payload(tiny, nics=[external]))
