@@ -36,13 +36,10 @@ constexpr int all_namespaces =
 constexpr std::size_t most_proc_bytes = 64 << 10;
 
 /// What the child does before the program runs. `stage_texts` has what an error calls each.
-enum class Stage : std::uint8_t { keys, namespaces, root, identity, terminal, start };
-constexpr std::array<std::string_view, 6> stage_texts{"leave the keys of the caller",
-                                                      "enter its namespaces",
-                                                      "enter its root directory",
-                                                      "become its root",
-                                                      "make a terminal",
-                                                      "start a process"};
+enum class Stage : std::uint8_t { keys, groups, limits, namespaces, root, identity, terminal, start };
+constexpr std::array<std::string_view, 8> stage_texts{
+    "leave the keys of the caller", "enter its control groups", "take its limits", "enter its namespaces",
+    "enter its root directory",     "become its root",          "make a terminal", "start a process"};
 static_assert(stage_texts.size() == static_cast<std::size_t>(Stage::start) + 1);
 
 std::string proc_file(std::int64_t pid, char const* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
@@ -65,9 +62,11 @@ std::string cgroup_directory(std::string_view controllers, std::string_view path
     return "";
 }
 
-/// Enters the leader's control groups, so that the machine's limits hold for us, too. Errors: `denied` and others when
-/// a group cannot be entered, since the program would then run without limits.
-Result<> join_cgroups(std::string_view groups) {
+/// Opens the files by which a process enters the leader's control groups, so that the machine's limits hold for the
+/// program, too. Errors: `denied` and others when a group cannot be entered, since the program would then run without
+/// limits.
+Result<std::vector<UniqueFd>> open_cgroups(std::string_view groups) {
+    std::vector<UniqueFd> files;
     while (!groups.empty()) {
         std::size_t const end = std::min(groups.find('\n'), groups.size());
         std::string_view const line = groups.substr(0, end);
@@ -78,32 +77,44 @@ Result<> join_cgroups(std::string_view groups) {
         std::string const directory =
             cgroup_directory(line.substr(first + 1, second - first - 1), line.substr(second + 1));
         if (directory.empty()) continue;
-        UniqueFd const procs{::open((directory + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC)};
-        if (!procs || !write_all(procs.get(), std::to_string(::getpid())))
-            return fail(errno, "enter the control group " + directory);
+        UniqueFd procs{::open((directory + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC)};
+        if (!procs) return fail(errno, "enter the control group " + directory);
+        files.push_back(std::move(procs));
     }
-    return {};
+    return files;
 }
 
-/// Takes the leader's own limits, as far as we may raise ours, and its priority for the kernel when memory is short.
-/// Our caller may be exempt from that, and a program that cannot be ended would cost all others.
-Result<> take_limits(std::int64_t leader) {
-    std::string const what = "take the limits of the machine";
-    for (int resource = 0; resource < RLIM_NLIMITS; ++resource) {
-        struct rlimit limit{}, own{};
+/// The leader's own limits, and its priority for the kernel when memory is short. Our caller may be exempt from that,
+/// and a program that cannot be ended would cost all others.
+struct Limits {
+    std::array<struct rlimit, RLIM_NLIMITS> resources{};
+    std::string oom_score;
+};
+
+Result<Limits> limits_of(std::int64_t leader) {
+    Limits limits;
+    for (std::size_t resource = 0; resource < limits.resources.size(); ++resource)
+        if (::prlimit(static_cast<pid_t>(leader), static_cast<__rlimit_resource>(resource), nullptr,
+                      &limits.resources.at(resource)) != 0)
+            return fail(errno, "read the limits of the machine");
+    limits.oom_score = TRY(read_file(proc_file(leader, "oom_score_adj"), most_proc_bytes));
+    return limits;
+}
+
+/// Takes these limits, as far as we may raise ours. Makes only system calls. Returns false with errno.
+bool take_limits(Limits const& limits) {
+    for (std::size_t resource = 0; resource < limits.resources.size(); ++resource) {
+        struct rlimit limit = limits.resources[resource], own{};
         auto const which = static_cast<__rlimit_resource>(resource);
-        if (::prlimit(static_cast<pid_t>(leader), which, nullptr, &limit) != 0) return fail(errno, what);
         if (::setrlimit(which, &limit) == 0) continue;
-        if (errno != EPERM || ::getrlimit(which, &own) != 0) return fail(errno, what);
+        if (errno != EPERM || ::getrlimit(which, &own) != 0) return false;
         limit = {.rlim_cur = std::min(limit.rlim_cur, own.rlim_max),
                  .rlim_max = std::min(limit.rlim_max, own.rlim_max)};
-        if (::setrlimit(which, &limit) != 0) return fail(errno, what);
+        if (::setrlimit(which, &limit) != 0) return false;
     }
-    std::string const score = TRY(read_file(proc_file(leader, "oom_score_adj"), most_proc_bytes));
-    UniqueFd const own{::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
+    UniqueFd const score{::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)};
     // Lowering the score may be denied; the kernel then ends this program sooner than others.
-    if (!own || (!write_all(own.get(), score) && errno != EACCES)) return fail(errno, what);
-    return {};
+    return score && (write_all(score.get(), limits.oom_score) || errno == EACCES);
 }
 
 /// The capabilities that the leader could ever have, as a mask.
@@ -119,6 +130,8 @@ Result<std::uint64_t> bounding_set(std::int64_t leader) {
 struct Entry {
     UniqueFd pidfd;
     UniqueFd root;
+    std::vector<UniqueFd> groups;  ///< its control groups, to write to
+    Limits limits;
     std::uint64_t capabilities = 0;
     std::vector<std::vector<char*>> programs;  ///< the first that is there is run
     StandardFiles terminals{};                 ///< of our files those that it gets a terminal of its own for
@@ -216,6 +229,12 @@ std::optional<Refusal> read_refusal(int report) {
     return got == sizeof refusal ? std::optional(refusal) : std::nullopt;
 }
 
+/// Enters the control groups; the process that relays for the machine stays in its own, where the machine can neither
+/// freeze nor end it.
+bool join(std::vector<UniqueFd> const& groups) {
+    return std::ranges::all_of(groups, [](UniqueFd const& group) { return write_all(group.get(), "0"); });
+}
+
 /// Runs in the child: becomes a process of the machine and starts the program as its own child, which is in its PID
 /// namespace.
 [[noreturn]] void enter(Entry const& entry, int report) {
@@ -225,6 +244,8 @@ std::optional<Refusal> read_refusal(int report) {
     // denies this call, it also denies the use of keys.
     bool const has_own_keys = ::syscall(SYS_keyctl, KEYCTL_JOIN_SESSION_KEYRING, nullptr) >= 0;
     if (!has_own_keys && errno != ENOSYS && errno != EPERM) refuse(report, Stage::keys);
+    if (!join(entry.groups)) refuse(report, Stage::groups);
+    if (!take_limits(entry.limits)) refuse(report, Stage::limits);
     if (::setns(entry.pidfd.get(), all_namespaces) != 0) refuse(report, Stage::namespaces);
     if (::fchdir(entry.root.get()) != 0 || ::chroot(".") != 0) refuse(report, Stage::root);
     for (int capability = 0; capability < 64; ++capability)
@@ -277,8 +298,8 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     }
     // Changing this process is fine, since it ends soon.
     ::putenv(const_cast<char*>(path_of_root));  // by which execvpe(3) finds the program, whatever the caller's is
-    TRY(join_cgroups(groups));
-    TRY(take_limits(leader));
+    entry.groups = TRY(open_cgroups(groups));
+    entry.limits = TRY(limits_of(leader));
     Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, what);

@@ -334,6 +334,21 @@ def test_a_command_runs_as_the_machines_root_within_its_limits(host, vmadm, tiny
     assert vmadm.says("exec", "exec", BUSYBOX) == (1, f"Cannot execute a command in VM {uuid}: it is not running\n")
 
 
+def test_who_waits_for_a_command_stays_outside_of_the_machine(host, vmadm, tiny):
+    """Or the machine could freeze it, and its terminal would stay as it is when the machine is killed."""
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    script = 'vmadm exec "$1" /usr/bin/busybox sh -c "echo; sleep 100000" >/tmp/begun 2>&1 & until [ -s /tmp/begun ]; do sleep 0.05; done; cat /proc/$!/cgroup; echo $!'
+    *groups, pid = host.run("sh", "-c", "rm -f /tmp/begun; " + script, "sh", uuid, check=True).stdout.splitlines()
+    try:
+        assert not [group for group in groups if uuid in group], groups
+        inside = host.run("sh", "-c", f"cat /proc/$(pgrep -P {pid})/cgroup", check=True).stdout
+        assert uuid in inside, "what stands for it in the machine has the machine's limits"
+    finally:
+        host.run("kill", "-9", pid)
+    vmadm.ok("delete", uuid)
+
+
 def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
