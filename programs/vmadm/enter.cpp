@@ -315,10 +315,12 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     if (ours && !is_terminal(ours.get()))
         return fail(ErrorKind::refused, what, "what it has as /dev/pts/ptmx makes no terminals");
     if (ours) {
+        UniqueFd const running{static_cast<int>(::syscall(SYS_pidfd_open, child, 0))};
+        if (!running) return fail(errno, what);
         OwnTerminal const own(entry.terminals);
         copy_size(own, ours.get());
         RelayEnd const end =
-            relay_terminal(own, ours.get(), has_escape ? std::optional(escape_character) : std::nullopt);
+            relay_terminal(own, ours.get(), running.get(), has_escape ? std::optional(escape_character) : std::nullopt);
         // The program gets SIGHUP when its terminal goes; nobody waits for what it does then.
         if (end.why == Relayed::killed) return 128 + end.signal;
         if (end.why == Relayed::left) return 0;

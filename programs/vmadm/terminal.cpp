@@ -112,6 +112,17 @@ std::optional<std::string_view> read_some(int file, Buffer& buffer) {
     return std::string_view(buffer.data(), static_cast<std::size_t>(got));
 }
 
+/// Shows what is there now. Processes that the program has left behind may write for ever; what it has written itself
+/// is less than this.
+void show_rest(int shown, int other) {
+    constexpr int most_pieces = 64;
+    Buffer buffer;
+    for (int pieces = 0; pieces < most_pieces; ++pieces) {
+        auto const rest = read_some(other, buffer);
+        if (!rest || rest->empty() || !write_all(shown, *rest)) return;
+    }
+}
+
 }  // namespace
 
 std::optional<Terminal> make_terminal() {
@@ -141,13 +152,14 @@ void copy_size(OwnTerminal const& own, int other) {
     if (::ioctl(own.shown, TIOCGWINSZ, &size) == 0) ::ioctl(other, TIOCSWINSZ, &size);
 }
 
-RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> escape) {
+RelayEnd relay_terminal(OwnTerminal const& own, int other, int running, std::optional<char> escape) {
     Signals const signals;
     RawTerminal const raw(own.is_alone);
     Buffer buffer;
     Typed typed;
     int const typed_at = own.is_typed_at ? STDIN_FILENO : -1;
-    std::array<pollfd, 3> files{{{typed_at, POLLIN, 0}, {other, POLLIN, 0}, {signals.file(), POLLIN, 0}}};
+    std::array<pollfd, 4> files{
+        {{typed_at, POLLIN, 0}, {other, POLLIN, 0}, {signals.file(), POLLIN, 0}, {running, POLLIN, 0}}};
     for (;;) {
         files[1].events = static_cast<short>(typed.is_empty() ? POLLIN : POLLIN | POLLOUT);
         if (::poll(files.data(), files.size(), -1) < 0 && errno != EINTR) return {};
@@ -157,6 +169,10 @@ RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> e
                 copy_size(own, other);
             else if (signal != 0 && signal != SIGTSTP)
                 return {Relayed::killed, signal};
+        }
+        if (files[3].revents) {
+            show_rest(own.shown, other);
+            return {};
         }
         if (files[1].revents & (POLLIN | POLLHUP | POLLERR)) {
             auto const shown = read_some(other, buffer);

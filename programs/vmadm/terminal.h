@@ -47,7 +47,7 @@ void copy_size(OwnTerminal const& own, int other);
 
 /// Why relay_terminal() has returned.
 enum class Relayed : std::uint8_t {
-    ended,   ///< the other end is closed
+    ended,   ///< the program has ended, or the other end is closed
     left,    ///< the user has typed the escape character
     killed,  ///< a signal wants this program to end
 };
@@ -62,7 +62,7 @@ inline constexpr char escape_character = 0x1d;
 /// Moves bytes between our terminal and another one, each key at once, until one of these
 /// happens; changes of our terminal's size go there, too. Afterwards our terminal is as it was: also after SIGHUP,
 /// SIGINT, SIGQUIT and SIGTERM, which end the relay, and SIGTSTP is ignored. `escape`: what ends it; none: nothing
-/// typed does.
-RelayEnd relay_terminal(OwnTerminal const& own, int other, std::optional<char> escape);
+/// typed does. `running`: the program, as a pidfd; what it has left in the background may keep the terminal open.
+RelayEnd relay_terminal(OwnTerminal const& own, int other, int running, std::optional<char> escape);
 
 }  // namespace triton::program

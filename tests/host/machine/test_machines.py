@@ -349,6 +349,16 @@ def test_who_waits_for_a_command_stays_outside_of_the_machine(host, vmadm, tiny)
     vmadm.ok("delete", uuid)
 
 
+def test_a_command_at_a_terminal_ends_without_what_it_has_left_behind(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    command = f"vmadm exec {uuid} {BUSYBOX} sh -c 'setsid sleep 27182 & seq 2000; exit 3'"
+    done = host.run("script", "-qec", command, "/dev/null", input="", timeout=60)
+    assert (done.returncode, done.stdout.split()[-1]) == (3, "2000"), "all that it has written is shown"
+    assert host.run("pgrep", "-f", "sleep 27182").returncode == 0
+    vmadm.ok("delete", uuid)
+
+
 def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
