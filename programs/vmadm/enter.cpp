@@ -133,6 +133,7 @@ struct Entry {
     std::vector<UniqueFd> groups;  ///< its control groups, to write to
     Limits limits;
     std::uint64_t capabilities = 0;
+    pid_t caller = -1;                         ///< the process that waits for the child
     std::vector<std::vector<char*>> programs;  ///< the first that is there is run
     StandardFiles terminals{};                 ///< of our files those that it gets a terminal of its own for
     UniqueFd terminal;                         ///< where our end of that is sent to
@@ -252,6 +253,9 @@ bool join(std::vector<UniqueFd> const& groups) {
         if (!(entry.capabilities >> capability & 1)) ::prctl(PR_CAPBSET_DROP, capability, 0, 0, 0);
     if (::setgroups(0, nullptr) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0)
         refuse(report, Stage::identity);
+    // The program goes when its caller is killed. Set here, since a change of the identity clears it: prctl(2).
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != entry.caller) ::_exit(EXIT_FAILURE);
     std::optional<Terminal> terminal;
     if (entry.terminal) {
         terminal = make_terminal();
@@ -300,6 +304,7 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     ::putenv(const_cast<char*>(path_of_root));  // by which execvpe(3) finds the program, whatever the caller's is
     entry.groups = TRY(open_cgroups(groups));
     entry.limits = TRY(limits_of(leader));
+    entry.caller = ::getpid();
     Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, what);

@@ -349,6 +349,15 @@ def test_who_waits_for_a_command_stays_outside_of_the_machine(host, vmadm, tiny)
     vmadm.ok("delete", uuid)
 
 
+def test_a_command_goes_with_who_waits_for_it(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    script = 'rm -f /tmp/begun; vmadm exec "$1" /usr/bin/busybox sh -c "echo; exec sleep 31415" >/tmp/begun 2>&1 & until [ -s /tmp/begun ]; do sleep 0.05; done; kill -9 $!'
+    host.run("sh", "-c", script, "sh", uuid, check=True)
+    host.run("timeout", "20", "sh", "-c", "while pgrep -f 'sleep [3]1415'; do sleep 0.05; done", check=True)
+    vmadm.ok("delete", uuid)
+
+
 def test_a_command_at_a_terminal_ends_without_what_it_has_left_behind(host, vmadm, tiny):
     uuid = new_uuid()
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
