@@ -57,20 +57,39 @@ Result<> join_bridge_port(Port const& port, Host& host) {
     return host.change(link, {.is_up = true});
 }
 
-/// Makes the link for a VLAN of another link; all machines in the VLAN share it.
-Result<> prepare_macvlan(Port const& port, netlink::Link const& base, Host& host) {
+/// Finds or makes the link for a VLAN of another link; all machines in the VLAN share it. Errors: `invalid` when
+/// another kind of link has its name.
+Result<netlink::Link> vlan_link(Port const& port, netlink::Link const& base, Host& host) {
     std::string const name = port.macvlan_base();
-    auto found = host.link(name);
-    if (!found && found.error().kind == ErrorKind::not_found) {
-        auto const added = host.add(netlink::NewVlan{name, base.index, static_cast<std::uint16_t>(port.vlan)});
-        if (!added && added.error().kind != ErrorKind::exists) return added;  // another machine has made it first
-        found = host.link(name);
+    auto const id = static_cast<std::uint16_t>(port.vlan);
+    auto link = host.link(name);
+    if (!link && link.error().kind == ErrorKind::not_found) {
+        auto const added = host.add(netlink::NewVlan{name, base.index, id});
+        bool const is_there = !added && added.error().kind == ErrorKind::exists;  // another machine has made it first
+        if (!is_there) TRY(added);
+        link = host.link(name);
     }
-    TRY(found);
-    // The command that has made it may have been killed before this.
-    if (port.vlan > 0)
-        TRY(host.change(found->index, {.alias = "VLAN of machines", .is_up = true, .has_no_own_addresses = true}));
-    return host.wait_until_known(*found);
+    TRY(link);
+    if (link->kind != "vlan" || link->parent != base.index || link->vlan != id)
+        return fail(ErrorKind::invalid, "the link " + json::quoted(name) + " of this host is not VLAN " +
+                                            std::to_string(id) + " of " + text_of(port.tag));
+    return link;
+}
+
+Result<> prepare_vlan(Port const& port, netlink::Link const& base, Host& host) {
+    constexpr char alias[] = "VLAN of machines";
+    netlink::Link const link = TRY(vlan_link(port, base, host));
+    // The command that has made it may have been killed before this. One that the host's owner has made stays as it is.
+    bool const is_ours = link.alias == alias || (link.alias.empty() && !link.is_up);
+    if (is_ours)
+        TRY(host.change(link.index, {.alias = alias, .is_up = true, .has_no_own_addresses = true}));
+    else
+        TRY(host.change(link.index, {.is_up = true}));
+    return host.wait_until_known(link);
+}
+
+Result<> prepare_macvlan(Port const& port, netlink::Link const& base, Host& host) {
+    return port.vlan > 0 ? prepare_vlan(port, base, host) : host.wait_until_known(base);
 }
 
 Result<> prepare_port(Port const& port, Interface& interface, Host& host) {

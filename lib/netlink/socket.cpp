@@ -44,6 +44,7 @@ std::optional<Link> read_link(std::string_view text) {
     if (!body) return std::nullopt;
     Link link{.index = body->ifi_index};
     constexpr unsigned lower_up = 1U << 16;  // IFF_LOWER_UP of linux/if.h, which net/if.h lacks
+    link.is_up = (body->ifi_flags & IFF_UP) != 0;
     link.has_carrier = (body->ifi_flags & lower_up) != 0;
     link.name = text_of(find_attribute(text, IFLA_IFNAME));
     link.alias = text_of(find_attribute(text, IFLA_IFALIAS));
@@ -56,6 +57,11 @@ std::optional<Link> read_link(std::string_view text) {
     if (link.kind == "bridge" && data) {
         auto const filtering = find_attribute(*data, IFLA_BR_VLAN_FILTERING);
         if (filtering && !filtering->empty()) link.does_filter_vlans = filtering->front() != 0;
+    }
+    if (link.kind == "vlan" && data) {
+        link.parent = static_cast<int>(number_of(find_attribute(text, IFLA_LINK)).value_or(0));
+        auto id = find_attribute(*data, IFLA_VLAN_ID);
+        if (id) link.vlan = take<std::uint16_t>(*id).value_or(0);
     }
     return link;
 }

@@ -21,7 +21,10 @@ struct Link {
     std::string name = {};
     std::string kind = {};  ///< "veth", "bridge", "macvlan", "vlan"; empty: hardware, or the loopback
     std::uint32_t mtu = 0;
+    bool is_up = false;
     bool has_carrier = false;                    ///< it is up, and so is the other end
+    int parent = 0;                              ///< of a VLAN: the link that it is on
+    std::uint16_t vlan = 0;                      ///< of a VLAN: its number
     int master = 0;                              ///< the bridge that it is a port of; 0: none
     std::string alias = {};                      ///< a text for people
     std::optional<bool> does_filter_vlans = {};  ///< of a bridge

@@ -27,12 +27,15 @@ public:
     Result<> add(netlink::NewVlan const& vlan) override {
         TRY(call("vlan " + vlan.name + " " + std::to_string(vlan.id)));
         make(vlan.name, "vlan");
+        links_[vlan.name].parent = vlan.parent;
+        links_[vlan.name].vlan = vlan.id;
         return {};
     }
     Result<> change(int, netlink::LinkChange const& change) override {
         return call(std::string("change") + (change.mac ? " " + netlink::text_of(*change.mac) : "") +
                     (change.mtu ? " mtu " + std::to_string(*change.mtu) : "") +
                     (change.master ? " master " + std::to_string(*change.master) : "") +
+                    (change.has_no_own_addresses ? " no addresses" : "") +
                     (change.is_up ? *change.is_up ? " up" : " down" : ""));
     }
     Result<> set_port_vlan(int, std::uint16_t vlan) override { return call("port vlan " + std::to_string(vlan)); }
@@ -56,6 +59,7 @@ public:
     void make(std::string const& name, std::string const& kind) {
         links_[name] = {.index = static_cast<int>(links_.size()) + 1, .name = name, .kind = kind, .mtu = 1500};
     }
+    netlink::Link& known(std::string const& name) { return links_.at(name); }
     void give(std::string const& name, std::string const& alias) { links_[name].alias = alias; }
     void filter_vlans() { links_["br0"].does_filter_vlans = true; }
     [[nodiscard]] std::size_t count() const { return links_.size(); }
@@ -89,8 +93,8 @@ TEST(Ports, AreGuardedBeforeTheyAreJoined) {
     FakeHost host;
     host.coming = {"somebody else's", "tm0208200a0b0c"};
     EXPECT_EQ(text_of(join_ports(std::vector{port()}, {}, host)), "ok");
-    EXPECT_THAT(host.calls, ElementsAre("wait", "wait", "change down", "change fe:08:20:0a:0b:0c mtu 1500", "guard",
-                                        "change master 1", "change up"));
+    EXPECT_THAT(host.calls, ElementsAre("wait", "wait", "change down", "change fe:08:20:0a:0b:0c mtu 1500 no addresses",
+                                        "guard", "change master 1", "change up"));
     EXPECT_EQ(text_of(lower_ports(std::vector{port()}, host)), "ok");
     EXPECT_EQ(host.calls.back(), "unguard");
     EXPECT_EQ(host.count(), 3U);
@@ -207,8 +211,8 @@ TEST(Ports, OfAVlanGetItBeforeTheyAreUp) {
     Port tagged = port();
     tagged.vlan = 5;
     EXPECT_EQ(text_of(join_ports(std::vector{tagged}, {}, host)), "ok");
-    EXPECT_THAT(host.calls, ElementsAre("change down", "change fe:08:20:0a:0b:0c mtu 1500", "guard", "change master 1",
-                                        "port vlan 5", "change up"));
+    EXPECT_THAT(host.calls, ElementsAre("change down", "change fe:08:20:0a:0b:0c mtu 1500 no addresses", "guard",
+                                        "change master 1", "port vlan 5", "change up"));
 }
 
 TEST(Ports, OfAMacvlanShareTheLinkOfTheirVlan) {
@@ -221,8 +225,49 @@ TEST(Ports, OfAMacvlanShareTheLinkOfTheirVlan) {
     inside.interfaces.resize(1);
     EXPECT_EQ(text_of(prepare_ports(std::vector{first}, inside, host)), "ok");
     EXPECT_EQ(text_of(prepare_ports(std::vector{first}, inside, host)), "ok");
-    EXPECT_THAT(host.calls, ElementsAre("vlan eth1.7 7", "change up", "known eth1.7", "change up", "known eth1.7"));
+    EXPECT_THAT(host.calls, ElementsAre("vlan eth1.7 7", "change no addresses up", "known eth1.7",
+                                        "change no addresses up", "known eth1.7"));
     EXPECT_EQ(text_of(join_ports(std::vector{first}, {}, host)), "ok");
+}
+
+TEST(Ports, UseTheVlanOfTheHostsOwnerAsItIs) {
+    FakeHost host;
+    Port tagged = port();
+    tagged.tag = {"external", Attachment::macvlan, "eth1"};
+    tagged.vlan = 7;
+    Inside inside;
+    inside.interfaces.resize(1);
+    (void)host.add({"eth1.7", host.known("eth1").index, 7});
+    host.known("eth1.7").is_up = true;
+    host.calls.clear();
+    EXPECT_EQ(text_of(prepare_ports(std::vector{tagged}, inside, host)), "ok");
+    host.known("eth1.7").is_up = false;
+    host.give("eth1.7", "uplink");
+    EXPECT_EQ(text_of(prepare_ports(std::vector{tagged}, inside, host)), "ok");
+    EXPECT_THAT(host.calls, ElementsAre("change up", "known eth1.7", "change up", "known eth1.7"));
+}
+
+TEST(Ports, DoNotTakeAnotherLinkForTheirVlan) {
+    struct Case {
+        char const* kind;
+        int parent;
+        std::uint16_t vlan;
+    };
+    for (Case const& one : {Case{"dummy", 0, 0}, Case{"vlan", 2, 8}, Case{"vlan", 1, 7}}) {
+        FakeHost host;
+        Port tagged = port();
+        tagged.tag = {"external", Attachment::macvlan, "eth1"};
+        tagged.vlan = 7;
+        Inside inside;
+        inside.interfaces.resize(1);
+        host.make("eth1.7", one.kind);
+        host.known("eth1.7").parent = one.parent;
+        host.known("eth1.7").vlan = one.vlan;
+        EXPECT_EQ(text_of(prepare_ports(std::vector{tagged}, inside, host)),
+                  tagged.nic +
+                      ": the link \"eth1.7\" of this host is not VLAN 7 of macvlan \"eth1\" of nic_tag \"external\"");
+        EXPECT_THAT(host.calls, IsEmpty());
+    }
 }
 
 TEST(Documents, AreReadAsTheyWereWritten) {
