@@ -2,8 +2,10 @@
 
 #include <array>
 #include <cerrno>
+#include <csignal>
 
 #include <fcntl.h>
+#include <poll.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -59,13 +61,25 @@ Result<Started> start(std::vector<std::string> const& words, int input) {
     return started;
 }
 
-void read_output(int fd, std::function<bool(std::string_view piece)> const& take) {
+/// Waits until there is something to read. Returns false when nobody reads from the pipe `reader` any more (-1: no
+/// pipe). Source: poll(2): a pipe without a reader has POLLERR.
+bool wait_for_output(int fd, int reader) {
+    std::array<pollfd, 2> ready{{{fd, POLLIN, 0}, {reader, 0, 0}}};
+    while (::poll(ready.data(), ready.size(), -1) < 0)
+        if (errno != EINTR) return false;
+    return (ready[1].revents & POLLERR) == 0;
+}
+
+/// Returns whether all has been read.
+bool read_output(int fd, int reader, std::function<bool(std::string_view piece)> const& take) {
     std::array<char, 4096> buffer{};
-    for (;;) {
+    while (wait_for_output(fd, reader)) {
         ssize_t const got = ::read(fd, buffer.data(), buffer.size());
         if (got < 0 && errno == EINTR) continue;
-        if (got <= 0 || !take(std::string_view(buffer.data(), static_cast<std::size_t>(got)))) return;
+        if (got <= 0) return true;
+        if (!take(std::string_view(buffer.data(), static_cast<std::size_t>(got)))) return false;
     }
+    return false;
 }
 
 Result<int> exit_code_of(pid_t pid) {
@@ -84,7 +98,7 @@ Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::strin
     Started const started = TRY(start(words, document.get()));
     ProgramEnd end;
     // everything beyond the limit is read and dropped, or the program would wait for us
-    read_output(started.output.get(), [&end](std::string_view piece) {
+    read_output(started.output.get(), -1, [&end](std::string_view piece) {
         end.output.append(piece.substr(0, most_output - end.output.size()));
         return true;
     });
@@ -92,14 +106,15 @@ Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::strin
     return end;
 }
 
-Result<int> stream_program(std::vector<std::string> const& words,
-                           std::function<bool(std::string_view piece)> const& take) {
+Result<std::optional<int>> stream_program(std::vector<std::string> const& words, int reader,
+                                          std::function<bool(std::string_view piece)> const& take) {
     UniqueFd const nothing{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     if (!nothing) return fail(errno, "open /dev/null");
-    Started started = TRY(start(words, nothing.get()));
-    read_output(started.output.get(), take);
-    started.output = UniqueFd();  // further writes get SIGPIPE
-    return exit_code_of(started.pid);
+    Started const started = TRY(start(words, nothing.get()));
+    bool const is_complete = read_output(started.output.get(), reader, take);
+    if (!is_complete) ::kill(started.pid, SIGTERM);  // it may have nothing to write for ever
+    int const code = TRY(exit_code_of(started.pid));
+    return is_complete ? std::optional(code) : std::nullopt;
 }
 
 }  // namespace triton::parts

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,8 +20,8 @@ struct ProgramEnd {
 Result<ProgramEnd> run_program(std::vector<std::string> const& words, std::string_view input);
 
 /// Runs a program likewise, without input, and passes each piece of its output on as it arrives, until `take` returns
-/// false. Returns its exit code.
-Result<int> stream_program(std::vector<std::string> const& words,
-                           std::function<bool(std::string_view piece)> const& take);
+/// false, or nobody reads from the pipe `reader` any more. Returns its exit code; nullopt when it was ended for that.
+Result<std::optional<int>> stream_program(std::vector<std::string> const& words, int reader,
+                                          std::function<bool(std::string_view piece)> const& take);
 
 }  // namespace triton::parts

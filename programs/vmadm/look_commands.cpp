@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <csignal>
 
 #include <unistd.h>
 
@@ -129,7 +128,7 @@ Outcome run_logs(Options const& options) {
     Outcome printed;
     bool has_reader = true;
     std::string line;  // a piece may end within a character
-    int const code = TRY_RUN(parts::stream_program(words, [&](std::string_view piece) {
+    auto const code = TRY_RUN(parts::stream_program(words, STDOUT_FILENO, [&](std::string_view piece) {
         constexpr std::size_t longest_line = 64 << 10;
         for (char const c : piece) {
             if (c != '\n' && line.size() < longest_line) {
@@ -139,13 +138,13 @@ Outcome run_logs(Options const& options) {
             printed = print(machine::harmless(line) + "\n", has_reader);
             if (!printed || !has_reader) return false;
             line.clear();
+            if (c != '\n') line += c == '\t' ? ' ' : c;
         }
         return true;
     }));
-    if (!printed) return printed;
-    if (code == 0 || code == 128 + SIGPIPE) return {};
+    if (!code || *code == 0) return printed;
     return failed(ErrorKind::refused,
-                  "cannot show the logs of VM " + uuid.text() + ": journalctl ended with " + std::to_string(code));
+                  "cannot show the logs of VM " + uuid.text() + ": journalctl ended with " + std::to_string(*code));
 }
 
 constexpr std::uint64_t mebibyte = 1 << 20;

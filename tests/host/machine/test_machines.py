@@ -378,6 +378,8 @@ def test_what_a_machine_writes_moves_no_terminal(host, vmadm, tiny):
     finally:
         logs.kill()
         logs.wait()
+    done = host.run("sh", "-c", '{ vmadm logs -f "$1"; echo $? >&2; } | grep -q hello', "sh", uuid, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "0\n"), "it ends with its reader, although the machine writes no more"
     lost = host.run("sh", "-c", 'exec vmadm logs "$1" >/dev/full', "sh", uuid)
     assert (lost.returncode, lost.stderr) == (1, "cannot write the output: No space left on device\n")
 
