@@ -162,6 +162,14 @@ struct Bus::State {
         if (result < 0) return error.failure(result, std::string("read ") + property);
         return value;
     }
+    /// Whether systemd knows this unit now. Asking it for a property would load a unit that it does not know, and
+    /// report that to everybody.
+    Result<bool> is_loaded(std::string const& unit) {
+        auto const loaded = manager("look at " + unit, "GetUnit", "s", unit.c_str());
+        if (!loaded && loaded.error().kind == ErrorKind::not_found) return false;
+        TRY(loaded);
+        return true;
+    }
     Result<> subscribe() {
         if (is_subscribed) return {};
         TRY(manager("subscribe to systemd", "Subscribe", ""));
@@ -205,15 +213,11 @@ Result<std::vector<ListedUnit>> Bus::list_units(std::string const& pattern) {
 Result<ServiceFacts> Bus::service(std::string const& unit) {
     std::string const path = TRY(path_of(unit));
     ServiceFacts facts;
-    // Asking for properties would do as well, but then systemd loads the unit of that path, and reports this to
-    // everybody.
-    auto const loaded = state_->manager("look at " + unit, "GetUnit", "s", unit.c_str());
-    if (!loaded && loaded.error().kind == ErrorKind::not_found) {
+    if (!TRY(state_->is_loaded(unit))) {
         facts.active_state = "inactive";
         facts.result = "success";
         return facts;
     }
-    if (!loaded) return std::unexpected(loaded.error());
     facts.active_state = TRY(state_->text(path, unit_interface, "ActiveState"));
     if (is_down(facts.active_state)) {
         bool const is_awaited = TRY(job_of(path)) != 0;
@@ -230,6 +234,7 @@ Result<ServiceFacts> Bus::service(std::string const& unit) {
 }
 
 Result<std::string> Bus::control_group(std::string const& unit) {
+    if (!TRY(state_->is_loaded(unit))) return std::string();
     return state_->text(TRY(path_of(unit)), service_interface, "ControlGroup");
 }
 

@@ -1,6 +1,7 @@
 """What makes machines of machines, and what reaches into them: clone, send, receive, cp, console, rename."""
 
 import hashlib
+import itertools
 import json
 import os
 import pty
@@ -264,6 +265,23 @@ def test_what_a_machine_uses(host, vmadm, tiny):
     vmadm.ok("stop", "-F", "use")
     (stats,) = json.loads(vmadm.ok("stats", "-j", "alias=use"))
     assert stats["state"] == "stopped" and "memory_bytes" not in stats
+
+
+def test_systemd_loads_nothing_for_who_asks_what_a_machine_uses(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
+    watch = host.popen("stdbuf", "-oL", "busctl", "monitor", "--match=type='signal',member='UnitNew'")
+    try:
+        told = iter(watch.stdout)
+        while not select.select([watch.stdout], [], [], 0.1)[0]:  # until it watches
+            host.run("systemctl", "show", "before.service", check=True)
+        vmadm.ok("stats", "-j", uuid)
+        host.run("systemctl", "show", "after.service", check=True)
+        lines = list(itertools.takewhile(lambda line: "after.service" not in line, told))
+        assert not [line for line in lines if f"systemd-nspawn@{uuid}" in line]
+    finally:
+        watch.kill()
+    vmadm.ok("delete", uuid)
 
 
 def test_names_and_payloads_of_enemies(host, vmadm, tiny):
