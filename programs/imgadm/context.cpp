@@ -71,8 +71,16 @@ Result<std::string> Context::read_input(std::string const& path, std::size_t lim
 }
 
 Result<> Context::print(std::string_view text) {
-    if (write_all(STDOUT_FILENO, text) || errno == EPIPE) return {};
-    return fail(errno, "write to standard output");
+    // It may wait for who reads a pipe. A signal may end the program there; not one that has come before, since the
+    // text may be about what that has cut short.
+    sigset_t come;
+    sigset_t before;
+    ::sigpending(&come);
+    ::sigprocmask(SIG_SETMASK, &come, &before);
+    int const error = write_all(STDOUT_FILENO, text) ? 0 : errno;
+    ::sigprocmask(SIG_SETMASK, &before, nullptr);
+    if (error == 0 || error == EPIPE) return {};
+    return fail(error, "write to standard output");
 }
 
 Result<> Context::report(std::string_view text) {

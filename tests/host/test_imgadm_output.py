@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import time
 import unicodedata
+from pathlib import Path
 
 import pytest
 from fault_server import FaultServer
@@ -119,6 +120,30 @@ def test_a_signal_stops_what_removes(area, host):
         _, said = command.communicate(timeout=PATIENCE)
         assert command.returncode == 130 and "(Interrupted): cancelled" in said, words
     assert host.uuids() == uuids and not any(image["pinned"] for image in host.images())
+
+
+@pytest.mark.parametrize("wanted", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_what_nobody_reads(area, host, wanted):
+    make(host, area, "x")
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with pytest.raises(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    command = subprocess.Popen([str(IMGADM), "list"], stdout=writer, env=host.environment())
+    try:
+        deadline = time.monotonic() + PATIENCE
+        while "pipe_write" not in Path(f"/proc/{command.pid}/wchan").read_text():
+            assert command.poll() is None and time.monotonic() < deadline
+            time.sleep(0.01)
+        command.send_signal(wanted)
+        assert command.wait(PATIENCE) == -wanted
+    finally:
+        command.kill()
+        command.wait()
+        os.close(reader)
+        os.close(writer)
 
 
 def test_what_is_asked_and_done_is_not_in_the_json(area, host):
