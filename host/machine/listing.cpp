@@ -127,12 +127,14 @@ json::Node const* first_at(json::Node const& machine, std::string_view key) {
     return found.empty() ? nullptr : found.front();
 }
 
-/// Compares values: missing ones come first, then numbers by size, then texts.
+/// Compares values: missing ones come first, then numbers by size, then the rest as text: one order for all, although a
+/// tag may be a number of one machine and a text of another.
 std::strong_ordering compare(json::Node const* left, json::Node const* right) {
     if (!left || !right) return (left != nullptr) <=> (right != nullptr);
     auto const* const left_number = left->get<std::int64_t>();
     auto const* const right_number = right->get<std::int64_t>();
     if (left_number && right_number) return *left_number <=> *right_number;
+    if (left_number || right_number) return (left_number == nullptr) <=> (right_number == nullptr);
     return cell_text(*left) <=> cell_text(*right);
 }
 

@@ -113,6 +113,17 @@ TEST(List, NumbersAreSortedAsNumbers) {
     EXPECT_EQ(parsable_text(machines, *parse_columns("alias,ram")), "b:1000\na:64\nc:64\nnone:\n");
 }
 
+TEST(List, ValuesOfDifferentKindsHaveOneOrder) {
+    std::vector<json::Node> machines{node(R"({"alias":"a","tags":{"x":"1x"}})"),
+                                     node(R"({"alias":"b","tags":{"x":9}})"), node(R"({"alias":"c","tags":{"x":10}})")};
+    for (int order = 0; order < 3; ++order) {
+        std::ranges::rotate(machines, machines.begin() + 1);
+        auto sorted = machines;
+        sort_machines(sorted, *parse_sort_keys("tags.x"));
+        EXPECT_EQ(parsable_text(sorted, *parse_columns("tags.x")), "9\n10\n1x\n");
+    }
+}
+
 TEST(Lookup, SelectedPartsAreAnObject) {
     EXPECT_EQ(pretty(selection(web(), *parse_columns("alias,nics.0.ip,quota"))),
               "{\n  \"alias\": \"web:0\\\\\",\n  \"nics.0.ip\": \"10.0.0.1\"\n}\n");
