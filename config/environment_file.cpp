@@ -10,9 +10,6 @@ namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_name_character(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
-bool is_variable_name(std::string_view text) {
-    return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_name_character);
-}
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 std::string_view without_leading_blanks(std::string_view line) {
@@ -55,6 +52,10 @@ void read_lines(std::string_view text, Values& values, json::ProblemList& proble
 }
 
 }  // namespace
+
+bool is_variable_name(std::string_view text) {
+    return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_name_character);
+}
 
 EnvironmentFile parse_environment_file(std::string_view text, Limits const& limits) {
     if (text.size() > limits.document.document_bytes) {

@@ -21,6 +21,9 @@ struct EnvironmentFile {
     json::Problems problems;  ///< every bad line, with where = "line 3"; the caller decides how bad they are
 };
 
+/// Whether a shell takes the text as the name of a variable: [A-Za-z_][A-Za-z0-9_]*.
+bool is_variable_name(std::string_view text);
+
 /// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line, unchanged: no unquoting, no
 /// expansion; it may contain `=` and be empty. Blank lines and lines that begin with # are skipped, lines may end in
 /// CRLF, of two lines with one name the later wins. Names: [A-Za-z_][A-Za-z0-9_]*. Problems never quote a value: such

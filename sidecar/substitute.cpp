@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "config/environment_file.h"
 #include "config/limits.h"
 #include "config/process_configuration.h"
 #include "lib/json/text.h"
@@ -57,12 +58,6 @@ std::size_t end_of_object(std::string_view text, std::size_t begin) {
     return text.npos;
 }
 
-bool is_name(std::string_view text) {
-    auto const is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-    auto const is_part = [is_letter](char c) { return is_letter(c) || (c >= '0' && c <= '9'); };
-    return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, is_part);
-}
-
 class Template {
 public:
     Template(std::string_view text, config::Variables const& variables)
@@ -113,7 +108,7 @@ private:
         std::string_view const inside = text_.substr(begin, end - begin);
         if (is_object) {
             add_json(inside);
-        } else if (!is_name(inside)) {
+        } else if (!config::is_variable_name(inside)) {
             add_problem(json::shown(inside) + " is not the name of a variable; for a plain ${ write $${");
         } else {
             config::ProcessConfiguration configuration;

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "config/environment_file.h"
 #include "launcher/plan/configuration_source.h"
 #include "launcher/plan/document.h"
 #include "lib/base/read_file.h"
@@ -30,6 +31,22 @@ void append_quoted(std::string& out, std::string_view word) {
         }
     }
     out += '\'';
+}
+
+std::string_view name_in(std::string_view entry) { return entry.substr(0, entry.find('=')); }
+
+/// Appends variables as a shell takes them before a command: it looks for the name before it looks at quotes. Of other
+/// names env(1) makes variables, which gets words.
+void append_assignments(std::string& out, std::vector<std::string> const& entries) {
+    auto const is_good = [](std::string const& entry) { return config::is_variable_name(name_in(entry)); };
+    bool const by_shell = std::ranges::all_of(entries, is_good);
+    if (!by_shell) out += "env ";
+    for (std::string_view const entry : entries) {
+        std::string_view const plain = by_shell ? entry.substr(0, name_in(entry).size() + 1) : std::string_view();
+        out += plain;
+        if (plain.size() < entry.size()) append_quoted(out, entry.substr(plain.size()));
+        out += ' ';
+    }
 }
 
 std::vector<std::string> command_line(ProgramPlan const& program, std::uint32_t number) {
@@ -130,10 +147,7 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
         std::string const& name = selection.program.settings->name;
         if (!name.empty()) out.append("# ").append(name).append("\n");
         for (std::uint32_t number = selection.first; number <= selection.last; ++number) {
-            for (std::string const& entry : additions(selection.program, number, ours)) {
-                append_quoted(out, entry);
-                out += ' ';
-            }
+            append_assignments(out, additions(selection.program, number, ours));
             for (std::string const& word : command_line(selection.program, number)) {
                 append_quoted(out, word);
                 out += ' ';

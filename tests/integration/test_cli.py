@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import time
 
 import pytest
@@ -274,7 +275,20 @@ def test_check_in_json(area):
 def test_check_shows_environment_additions(area):
     (area / "env").write_text("ADDED=a value\n")
     done = check(area, GOOD, "--additional-env-file", area / "env", "--export-env-file", env={"ZONE": "z"})
-    assert done.stdout.startswith("'ADDED=a value' /bin/true ")
+    assert done.stdout.startswith("ADDED='a value' /bin/true ")
+
+
+@pytest.mark.parametrize("names, prefix", [
+    (["MODE", "EMPTY", "PLAIN"], "MODE='it'"), (["MODE", "a.b", "EMPTY"], "env 'MODE=it'")], ids=["shell", "env"])
+def test_check_prints_what_a_shell_runs(area, names, prefix):
+    """A quoted NAME=value is no variable for a shell, but the command."""
+    environment = {name: {"MODE": "it's a  b$HOME", "EMPTY": ""}.get(name, "x=y") for name in names}
+    script = "import json, os, sys; print(json.dumps([{k: os.environ.get(k) for k in sys.argv[1:]}]))"
+    document = {"programs": {"one": {"command": [sys.executable, "-c", script, *names], "environment": environment}}}
+    line = check(area, document).stdout.splitlines()[1]
+    assert line.startswith(prefix)
+    done = subprocess.run(["sh", "-c", line], capture_output=True, text=True, check=True, env={"PATH": os.environ["PATH"]})
+    assert json.loads(done.stdout) == [environment]
 
 
 BAD = {"version": VERSION, "runProcesses": False, "arguments": [
