@@ -172,7 +172,7 @@ MonitorVariable address(std::string name, std::optional<std::string> value, std:
     auto const found = config::first_address(*value, *family);
     if (!found)
         return {std::move(name), std::nullopt,
-                "has no " + std::string(is_v6 ? "IPv6" : "IPv4") + " address: " + json::shown(*value)};
+                "has no " + std::string(is_v6 ? "IPv6" : "IPv4") + " address: " + json::shown(*value), true};
     std::string text(*found);
     return {std::move(name), is_v6 ? "[" + text + "]" : text};
 }
@@ -202,8 +202,10 @@ std::vector<MonitorVariable> monitor_variables(config::Variables const& variable
         {"FDB_INSTANCE_ID", first_of({"FDB_INSTANCE_ID"})},
         {"BINARY_DIR", std::move(binary_directory)},
     };
-    for (std::string const& name : further)
-        list.push_back({name, value_of(variables, name)});
+    for (std::string const& name : further) {
+        bool const is_known = std::ranges::find(list, name, &MonitorVariable::name) != list.end();
+        if (!is_known) list.push_back({name, value_of(variables, name)});
+    }
     return list;
 }
 

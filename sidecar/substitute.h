@@ -27,11 +27,13 @@ struct MonitorVariable {
     std::string name;
     std::optional<std::string> value;      ///< nullopt: an error where it is used
     std::string problem = "has no value";  ///< that error
+    bool lacks_family = false;             ///< it is a list without an address of the family that is asked for
 };
 
-/// The names of the old sidecar, with its fall-backs, and `further` ones from `variables`. A machine without a name is
-/// the host name, a zone without one is the machine, a pod without a public address has its own. With a `family`, the
-/// two addresses are lists, of which the first address of that family is taken, in brackets when it is an IPv6 one.
+/// The names of the old sidecar, with its fall-backs, and `further` ones from `variables`; each name once. A machine
+/// without a name is the host name, a zone without one is the machine, a pod without a public address has its own. With
+/// a `family`, the two addresses are lists, of which the first address of that family is taken, in brackets when it is
+/// an IPv6 one.
 std::vector<MonitorVariable> monitor_variables(config::Variables const& variables,
                                                std::vector<std::string> const& further,
                                                std::optional<config::IpFamily> family,

@@ -41,8 +41,7 @@ Result<Substitutions> read_substitutions(SubstitutionOptions const& options,
     out.open('{');
     for (sidecar::MonitorVariable const& variable : list) {
         // As in the shipped program: without such an address nothing that follows would be right.
-        bool const is_address = variable.name == "FDB_PUBLIC_IP" || variable.name == "FDB_POD_IP";
-        if (family && is_address && !variable.value) {
+        if (variable.lacks_family) {
             return fail("--public-ip-family " + std::to_string(options.ip_family) + ": " + variable.name + " " +
                         variable.problem);
         }

@@ -260,13 +260,24 @@ def test_substitutions_are_those_of_the_shipped_program(area):
     (area / "version").write_text("7.1.61\n")
     agent = Agent("--version-file", area / "version", "--main-container-version", "7.1.57", "--substitute-variable",
                   "ONE",
-                  "--substitute-variable", "TWO", "--public-ip-family", "6",
-                  env={"FDB_PUBLIC_IP": "10.0.0.1,fd00::1", "FDB_POD_IP": "fd00::2", "HOSTNAME": "pod-1", "ONE": "1",
+                  "--substitute-variable", "TWO", "--substitute-variable", "FDB_POD_IP", "--public-ip-family", "6",
+                  env={"FDB_PUBLIC_IP": "10.0.0.1,fd00::1", "FDB_POD_IP": "10.0.0.2,fd00::2", "HOSTNAME": "pod-1", "ONE": "1",
                        "FDB_INSTANCE_ID": 'a"b'})
     try:
         status, body = agent.get("/substitutions")
         assert status == 200 and json.loads(body) == {
             "FDB_PUBLIC_IP": "[fd00::1]", "FDB_POD_IP": "[fd00::2]", "FDB_MACHINE_ID": "pod-1", "FDB_ZONE_ID": "pod-1",
             "FDB_INSTANCE_ID": 'a"b', "BINARY_DIR": "/var/dynamic-conf/bin/7.1.61", "ONE": "1", "TWO": None}
+        assert body.count("FDB_POD_IP") == 1
+    finally:
+        agent.close()
+
+
+def test_substitutions_need_no_pod_address(area):
+    """Without FDB_POD_IP, --public-ip-family kept the agent from its start."""
+    agent = Agent("--version-file", area / "none", "--public-ip-family", "4", env={"FDB_PUBLIC_IP": "10.0.0.1,fd00::1"})
+    try:
+        said = json.loads(agent.get("/substitutions")[1])
+        assert (said["FDB_PUBLIC_IP"], said["FDB_POD_IP"]) == ("10.0.0.1", "")
     finally:
         agent.close()

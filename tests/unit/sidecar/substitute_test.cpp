@@ -183,6 +183,22 @@ TEST(SubstituteMonitorConf, AFurtherVariableDoesNotReplaceOneThatWeMake) {
     EXPECT_EQ(texts(substitute_monitor_conf("$FDB_PUBLIC_IP", variables)), "10.0.0.1");
 }
 
+TEST(MonitorVariables, HaveEachNameOnce) {
+    constexpr char const* environment[] = {"FDB_POD_IP=fd00::9,10.0.0.9", "HOSTNAME=h", "MINE=x", nullptr};
+    std::vector<std::string> const further{"FDB_POD_IP", "FDB_ZONE_ID", "MINE", "MINE"};
+    EXPECT_THAT(shown(monitor_variables({{}, environment}, further, config::IpFamily::v4, {})),
+                ElementsAre("FDB_PUBLIC_IP=10.0.0.9", "FDB_POD_IP=10.0.0.9", "FDB_MACHINE_ID=h", "FDB_ZONE_ID=h",
+                            "FDB_INSTANCE_ID=<none>", "BINARY_DIR=<none>", "MINE=x"));
+}
+
+TEST(MonitorVariables, OnlyAListCanLackAFamily) {
+    constexpr char const* environment[] = {"FDB_PUBLIC_IP=10.0.0.1", "FDB_POD_IP=", nullptr};
+    auto const v6 = monitor_variables({{}, environment}, {}, config::IpFamily::v6, {});
+    EXPECT_TRUE(v6[0].lacks_family);
+    EXPECT_FALSE(v6[1].lacks_family);
+    EXPECT_EQ(v6[1].value, std::nullopt);
+}
+
 TEST(SubstituteMonitorConf, AVariableInUseNeedsAValue) {
     std::vector<MonitorVariable> const variables{{"A", {}}, {"B", {}}, {"C", {}}};
     EXPECT_EQ(texts(substitute_monitor_conf("x $A\n$C", variables)).error(),
