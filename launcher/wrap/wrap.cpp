@@ -260,7 +260,7 @@ private:
     void give_terminal_back() const;
     void follow_stop(int signo);
     bool wait_for_signal(int& signo);
-    void arm_stop_timeout(int signo);
+    void arm_stop_timeout();
     [[nodiscard]] int code_of(int status) const;
 
     WrapOptions const& options_;
@@ -444,9 +444,8 @@ void Init::let_die(int orphans) {
     if (storm_size_ >= orphans_of_a_storm) reap_at_ = now + pause;
 }
 
-void Init::arm_stop_timeout(int signo) {
-    if (!options_.stop_timeout || kill_at_) return;
-    if (is_stop(signo)) kill_at_ = monotonic_now() + options_.stop_timeout;
+void Init::arm_stop_timeout() {
+    if (options_.stop_timeout && !kill_at_) kill_at_ = monotonic_now() + options_.stop_timeout;
 }
 
 void Init::forward(int received) {
@@ -458,7 +457,8 @@ void Init::forward(int received) {
     if (options_.pause) return;
     if (received == SIGCONT) (void)take_foreground();
     if (signo) {
-        arm_stop_timeout(received);
+        // A container runtime stops by TERM, whatever that is to be for the command.
+        if (received == SIGTERM || is_stop(signo)) arm_stop_timeout();
         // With its own session the command's group is orphaned, and the kernel discards these signals for it (POSIX,
         // 2.4.3).
         bool const is_discarded = options_.session && is_from_terminal(signo) && signo == received;

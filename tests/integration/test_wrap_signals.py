@@ -172,6 +172,29 @@ def test_stop_timeout_kills_a_deaf_command(place, number):
     assert time.monotonic() - started >= 1
 
 
+@pytest.mark.parametrize("rewrite, received, sent", [("RTMIN+3:TERM", signal.SIGRTMIN + 3, signal.SIGTERM), ("TERM:USR1", signal.SIGTERM, signal.SIGUSR1),
+                                                     ("TERM:INT", signal.SIGTERM, signal.SIGINT)], ids=str)
+def test_stop_timeout_begins_with_a_rewritten_stop(place, rewrite, received, sent):
+    """The stop signal of a machine became TERM and had no end. What a container runtime sends is a stop, whatever the command gets."""
+    launcher = place.wrap("trap", "say:up", "wait", options=["--stop-timeout", "300ms", "--rewrite", rewrite])
+    launcher.wait_up()
+    launcher.signal(received)
+    launcher.wait_signal(sent)
+    assert launcher.wait() == Exit(code=128 + signal.SIGKILL)
+
+
+@pytest.mark.parametrize("rewrite, received, sent", [("INT:USR1", signal.SIGINT, signal.SIGUSR1), ("QUIT:HUP", signal.SIGQUIT, signal.SIGHUP),
+                                                     ("TERM:0", signal.SIGTERM, None)], ids=str)
+def test_stop_timeout_does_not_begin_with_what_is_no_stop(place, rewrite, received, sent):
+    launcher = place.wrap(*TRAP, options=["--stop-timeout", "200ms", "--rewrite", rewrite])
+    launcher.wait_up()
+    launcher.signal(received)
+    if sent:
+        launcher.wait_signal(sent)
+    launcher.quiet_for(0.5, launcher.probe)
+    launcher.assert_running()
+
+
 def test_a_repeated_stop_does_not_postpone_its_end(place):
     """Whoever asks again and again, as a supervisor above may, gets what was said the first time."""
     launcher = place.wrap("trap", "say:up", "wait", options=["--stop-timeout", "500ms"])
