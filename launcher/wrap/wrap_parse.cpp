@@ -81,16 +81,16 @@ int find_environment(char const* name, char const* end) {
 
 /// Applies one A:B, or several with blanks between them, as an environment variable has them.
 WrapParse apply_rewrites(char const* text, WrapOptions& options) {
-    do {
+    while (*text) {
         char const* end = text;
         while (*end && *end != ' ')
             ++end;
         int from = 0;
         int to = 0;
-        if (!parse_rewrite(text, end, from, to)) return WrapParse::bad_rewrite;
+        if (end != text && !parse_rewrite(text, end, from, to)) return WrapParse::bad_rewrite;
         options.rewrite[from] = static_cast<std::uint8_t>(to);
         text = *end ? end + 1 : end;
-    } while (*text);
+    }
     return WrapParse::wrap;
 }
 

@@ -259,10 +259,12 @@ TEST(WrapParse, VariableThatIsSetButEmptyIsNotSet) {
 
 TEST(WrapParse, VariableHoldsSeveralRewrites) {
     // As in the other mode, where this variable was understood and here it was an error.
-    Parse const parse({"triton-launch", "--", "true"}, {"TRITON_LAUNCH_REWRITE=15:3 HUP:0"});
-    EXPECT_EQ(static_cast<int>(parse.parsed.result), static_cast<int>(WrapParse::wrap));
-    EXPECT_EQ(parse.options.rewrite[SIGTERM], SIGQUIT);
-    EXPECT_EQ(parse.options.rewrite[SIGHUP], 0);
+    for (char const* const variable : {"TRITON_LAUNCH_REWRITE=15:3 HUP:0", "TRITON_LAUNCH_REWRITE= 15:3  HUP:0 "}) {
+        Parse const parse({"triton-launch", "--", "true"}, {variable});
+        EXPECT_EQ(static_cast<int>(parse.parsed.result), static_cast<int>(WrapParse::wrap)) << variable;
+        EXPECT_EQ(parse.options.rewrite[SIGTERM], SIGQUIT);
+        EXPECT_EQ(parse.options.rewrite[SIGHUP], 0);
+    }
     Parse const wrong({"triton-launch", "--", "true"}, {"TRITON_LAUNCH_REWRITE=15:3 HUP"});
     EXPECT_EQ(static_cast<int>(wrong.parsed.result), static_cast<int>(WrapParse::bad_rewrite));
 }
