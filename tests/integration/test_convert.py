@@ -243,12 +243,13 @@ def test_runit_services_as_packages_have_them(area):
         f"{area}/sv/a/run:1: invoke-run: the script calls it, and still does; name /bin/sh, and give the variables of /etc/default as \"environmentFile\"\n"
         f"{area}/sv/a/finish: finish: it runs after each end, with the code and the signal as arguments; it is \"onFailure\" here, which runs when the "
         "program is given up, with the code; $TRITON_EXIT_SIGNAL has the signal\n"
+        f"{area}/log/config:2: n: there always is a limit of old log files, of at most 1000; it is 1000 here\n"
         f"{area}/log/config:3: -: lines are not chosen, sent or cut off by patterns; filter where the log is read\n"
         f"{area}/sv/b/run:1: with-contenv: the script calls it, and still does; not needed: \"environmentFrom\" is inherit by default; name the interpreter itself\n")
     assert json.loads(done.stdout)["programs"] == {
         "a": {"command": [f"{area}/sv/a/run"], "workingDirectory": f"{area}/sv/a", "backoff": ONE_SECOND, "readiness": {"type": "exec", "command": [f"{area}/sv/a/check"]},
               "onFailure": {"command": ["sh", "-c", 'exec "$1" "${TRITON_EXIT_CODE:--1}"', "sh", f"{area}/sv/a/finish"]},
-              "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 0, "timestamp": "rfc3339"}},
+              "output": {"file": f"{area}/log/current", "maxSize": 5000, "maxFiles": 1000, "timestamp": "rfc3339"}},
         "b": {"command": [f"{area}/sv/b/run"], "workingDirectory": f"{area}/sv/b", "backoff": ONE_SECOND, "output": {"to": "b-log", "stderr": "inherit"}},
         "b-log": {"command": [f"{area}/sv/b/log/run"], "workingDirectory": f"{area}/sv/b/log", "backoff": ONE_SECOND}}
     check(done.stdout)

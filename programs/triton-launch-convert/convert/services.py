@@ -131,7 +131,10 @@ def svlogd_output(conversion, place, argv, here):
             if line.startswith("s"):
                 size = number(where, "s", line[1:].strip(), 0, 1 << 40)
             elif line.startswith("n"):
-                files = number(where, "n", line[1:].strip(), 0, 1000)
+                files = number(where, "n", line[1:].strip())
+                if not 0 < files <= 1000:  # 0 removes none
+                    conversion.find(where, "n", "there always is a limit of old log files, of at most 1000", "it is 1000 here")
+                    files = 1000
             elif line and not line.startswith("#"):
                 conversion.find(where, line[0], "lines are not chosen, sent or cut off by patterns", "filter where the log is read")
     return log_file(conversion, place, folder, size, files, any("t" in word for word in options))
