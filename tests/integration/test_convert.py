@@ -633,11 +633,15 @@ def test_a_program_that_gets_another_name_keeps_its_priority(area):
     assert json.loads(convert(area / "s.conf").stdout)["programs"]["web"]["after"] == ["x-triton-db"]
 
 
-def test_a_user_of_supervisord_by_number_has_its_groups(area):
+@pytest.mark.parametrize("name, text, findings", [
+    ("s.conf", "[program:a]\ncommand=/a\nuser=UID\n", ["user"]),
+    ("a.service", "[Service]\nExecStart=/a\nUser=UID\n", ["User", "User"]),
+], ids=["supervisord", "systemd"])
+def test_a_user_by_number_has_its_groups(area, name, text, findings):
     member = next(((name, user.pw_uid) for group in grp.getgrall() for name in group.gr_mem for user in pwd.getpwall() if user.pw_name == name), None)
     if member is None:
         pytest.skip("no user of this machine has a further group")
-    program = program_of(area, f"[program:a]\ncommand=/a\nuser={member[1]}\n", findings=["user"])
+    program = program_of(area, text.replace("UID", str(member[1])), name=name, findings=findings)
     assert program["supplementaryGroups"] == sorted(group.gr_name for group in grp.getgrall() if member[0] in group.gr_mem)
 
 

@@ -1,9 +1,11 @@
 """What all readers share: bounded reading, places, findings, and the values of a ProcessConfiguration."""
 
 import fnmatch
+import grp
 import ipaddress
 import json
 import os
+import pwd
 import re
 import shlex
 import stat
@@ -34,6 +36,7 @@ LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "M
 SIGNALS = {"ABRT", "ALRM", "BUS", "CHLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "KILL", "PIPE", "PROF", "PWR", "QUIT",
            "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH",
            "XCPU", "XFSZ"}
+GROUPS_OF_NUMBER = ("the further groups that this user has here stand in the result", "name the user, whose groups are then looked up")
 
 
 @dataclass(frozen=True)
@@ -320,6 +323,15 @@ def mode(place, key, text):
     if not re.fullmatch(r"0{0,2}[0-7]{1,3}", str(text)):
         raise Failure(place, f"{key}: {str(text)[:100]!r} is not a mode in octal digits")
     return f"{int(str(text), 8):04o}"
+
+
+def groups_of(uid):
+    """The groups of /etc/group that have this user, who is known here."""
+    try:
+        name = pwd.getpwuid(uid).pw_name
+    except (KeyError, OverflowError):
+        return []
+    return sorted({group.gr_name for group in grp.getgrall() if name in group.gr_mem})
 
 
 def absolute(path, base):

@@ -1,13 +1,11 @@
 """supervisord.conf: an ini file with includes and %(...)s expansions."""
 
-import grp
 import os
-import pwd
 import re
 import socket
 from pathlib import Path
 
-from .common import (MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, is_address, matches, mode,
+from .common import (GROUPS_OF_NUMBER, MAX_COMMAND, MAX_COUNT, MAX_EXPANDED, MAX_PROGRAMS, Failure, Place, absolute, directory_of, duration, groups_of, is_address, matches, mode,
                      number, program_name, shell_command, signal_name, words)
 
 IGNORED = {"process_name", "numprocs", "numprocs_start", "command"}
@@ -282,22 +280,13 @@ def add_surroundings(section, program):
         program["user"] = number(section.where("user"), "user", user, 0, (1 << 32) - 2) if user.isdigit() else user
         if user.isdigit() and (groups := groups_of(int(user))):  # supervisord looks them up for a number, too
             program["supplementaryGroups"] = groups
-            section.conversion.find(section.where("user"), "user", "the further groups that this user has here stand in the result", "name the user, whose groups are then looked up")
+            section.conversion.find(section.where("user"), "user", *GROUPS_OF_NUMBER)
     if directory := section.text("directory"):
         program["workingDirectory"] = absolute(at_home(section, "directory", directory), section.values["here"])
     if "umask" in section.keys:
         program["umask"] = mode(section.where("umask"), "umask", section.text("umask"))
     if "environment" in section.keys:
         program["environment"] = environment_of(section.where("environment"), section.text("environment"))
-
-
-def groups_of(uid):
-    """The groups of /etc/group that have this user, who is known here."""
-    try:
-        name = pwd.getpwuid(uid).pw_name
-    except (KeyError, OverflowError):
-        return []
-    return sorted({group.gr_name for group in grp.getgrall() if name in group.gr_mem})
 
 
 def add_output(section, program):

@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .common import (FACILITIES, LIMITS, MAX_EXPANDED, MAX_PIDS, Failure, Place, circle, duration, listing, matches, mode, number, pauses, program_name, shell_command,
+from .common import (FACILITIES, GROUPS_OF_NUMBER, LIMITS, MAX_EXPANDED, MAX_PIDS, Failure, Place, circle, duration, groups_of, listing, matches, mode, number, pauses, program_name, shell_command,
                      signal_name, waiting_for, SIGNALS, YEAR)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
@@ -763,9 +763,13 @@ def add_identity(unit, program):
         text, place = unit.last(key)
         if text:
             program[own] = number(place, key, text, 0, (1 << 32) - 2) if text.isdigit() else text
+    user, place = unit.last("User")
     if groups := [word for words, _ in unit.words("SupplementaryGroups") for word in words]:
         program["supplementaryGroups"] = groups
         unit.find("SupplementaryGroups", unit.last("SupplementaryGroups")[1], "they take the place of the user's own in /etc/group", "add those to the list")
+    elif user and user.isdigit() and (groups := groups_of(int(user))):  # systemd looks them up for a number, too
+        program["supplementaryGroups"] = groups
+        unit.find("User", place, *GROUPS_OF_NUMBER)
     text, place = unit.last("WorkingDirectory")
     if text and text.lstrip("-").startswith("/"):
         program["workingDirectory"] = text.removeprefix("-")
