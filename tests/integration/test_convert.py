@@ -156,6 +156,8 @@ CASES = [
       for name, command, environment, user, more in (
           ("web", ["/srv/web"], {}, "daemon", {"after": ["db"]}), ("db", ["/srv/db", "db"], {"MODE": "db"}, "db", {"after": ["log"]}),
           ("log", ["log"], {}, "daemon", {"groups": ["first"]}))}),
+    ("a.service", "[Service]\nExecStart=/a\nCPUQuota=12.5%\nCPUAffinity=0-1 3\n", "",
+     {"a": {"command": ["/a"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s", "cpuAffinity": "0-1,3", "cgroup": {"cpuMax": "12.5%"}}}),
     ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    ports: [1]\n",
      "AREA/compose.yml:5: ports: ports belong to the container; publish them where the container is run\n",
      {"db": {"command": ["db"], "output": {}, "restart": "always"}}),
@@ -314,6 +316,8 @@ BAD = [
     ("a.service", "[Service]\nExecStart=/a ; /b\n", ":2: ExecStart: only Type=oneshot may have several"),
     ("a.service", "[Service]\nExecStart=/a\nTimeoutStopSec=" + "1s " * 300000 + "\n", ":3: TimeoutStopSec: '" + ("1s " * 34)[:100] + "' is not a time span"),
     ("a.service", "[Service]\nExecStart=/a\nCPUAffinity=x\n", ":3: CPUAffinity: 'x' is not a list of processors"),
+    ("a.service", "[Service]\nExecStart=/a\nCPUAffinity=0 5-2\n", ":3: CPUAffinity: '0 5-2' is not a list of processors"),
+    ("a.service", "[Service]\nExecStart=/a\nCPUQuota=0.5%\n", ":3: CPUQuota: '0.5%' is not a share from 1% to 1000000%"),
     ("a.service", "[Service]\nExecStart=/a\nLimitNOFILE=10:5\n", ":3: LimitNOFILE: '10:5' has a soft limit above the hard one"),
     ("a.service", "[Service]\nExecStart=/a\nStandardOutput=append:x\n", ":3: StandardOutput: 'x' is not an absolute path"),
     ("a.service", "[Service]\nExecStart=/a\nKillSignal=RTMIN+99\n", ":3: KillSignal: 'RTMIN+99' is not a signal"),
@@ -604,6 +608,9 @@ def test_an_included_section_adds_to_that_of_its_name(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     ("startsecs=0\nautorestart=true\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 1, "max": "1s"}}, []),
     ("startsecs=10\nstartretries=10\n", {"startLimit": {"count": 11, "interval": "171111ms"}, "backoff": {"initial": "6111ms", "factor": 1, "max": "6111ms"}}, []),
+    ("startretries=999999\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 2, "max": "60s"}}, ["startretries"]),
+    ("startretries=999999\nautorestart=false\n", {"restart": "never"}, []),
+    ("exitcodes=\n", {"restart": "on-failure", "successCodes": None}, ["exitcodes"]), ("exitcodes=0,2\n", {"successCodes": [2]}, []),
     ("user=1000\n", {"user": 1000}, []),
     ("stdout_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10, "stderr": {}}}, []),
     ("stdout_logfile=/o\nstderr_logfile=/o\n", {"output": {"file": "/o", "maxSize": 52428800, "maxFiles": 10}}, []),

@@ -238,7 +238,7 @@ def replace_pidproxy(section, program):
 def add_restart(section, program):
     restart = section.text("autorestart", "unexpected").lower()
     startsecs = section.number("startsecs", 1, 10 ** 6)
-    retries = section.number("startretries", 3, 998)
+    retries = section.number("startretries", 3, 10 ** 12)
     if not section.flag("autostart", "true"):
         program["autoStart"] = False
     if restart != "unexpected":
@@ -247,13 +247,19 @@ def add_restart(section, program):
         program["oneShot"] = True
         return
     program["restart"] = {"unexpected": "on-failure"}.get(restart, restart)
-    codes = [number(section.where("exitcodes"), "exitcodes", code.strip(), 0, 255) for code in section.text("exitcodes", "0").split(",")]
+    text = section.text("exitcodes", "0")
+    codes = [number(section.where("exitcodes"), "exitcodes", code.strip(), 0, 255) for code in text.split(",")] if text else []
     if restart == "unexpected" and codes != [0]:
         if 0 not in codes:
             section.conversion.find(section.where("exitcodes"), "exitcodes", "exit code 0 always is a success",
                                     "let the program end with another code")
-        program["successCodes"] = sorted(set(codes) - {0})
-    if restart != "never":
+        if others := sorted(set(codes) - {0}):
+            program["successCodes"] = others
+    if restart != "never" and retries > 998 and startsecs:
+        section.conversion.find(section.where("startretries"), "startretries", "at most 998 are counted",
+                                "it is restarted without a limit here, after 1 s, 2 s, 4 s and so on up to a minute")
+        program["backoff"] = {"initial": "1s", "factor": 2, "max": "60s"}
+    elif restart != "never":
         add_retries(program, startsecs, retries)
 
 

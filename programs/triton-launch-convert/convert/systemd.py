@@ -789,7 +789,8 @@ def add_identity(unit, program):
             program[own] = number(place, key, text, low, high)
     if cpus := " ".join(text for text, _ in unit.all("CPUAffinity")):
         program["cpuAffinity"] = re.sub(r"[ ,]+", ",", cpus.strip())
-        if not re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", program["cpuAffinity"]):
+        is_list = re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", program["cpuAffinity"])
+        if not is_list or any(int(first) > int(last) for first, last in re.findall("([0-9]+)-([0-9]+)", program["cpuAffinity"])):
             raise Failure(unit.last("CPUAffinity")[1], f"CPUAffinity: {cpus[:100]!r} is not a list of processors")
 
 
@@ -839,9 +840,17 @@ def add_resources(unit, program):
             made[own] = "max" if text == "infinity" else min(number(place, key, text, 1, 10000 if own == "cpuWeight" else 1 << 31), MAX_PIDS)
     text, place = unit.last("CPUQuota")
     if text:
-        made["cpuMax"] = f"{number(place, 'CPUQuota', text.rstrip('%'), 1, 10 ** 6)}%"
+        made["cpuMax"] = quota(place, text)
     if made:
         program["cgroup"] = made
+
+
+def quota(place, text):
+    """A share of a processor, which may have two decimals."""
+    share = text.rstrip("%")
+    if not re.fullmatch(r"[0-9]{1,7}(\.[0-9]{1,2})?", share) or not 1 <= float(share) <= 10 ** 6:
+        raise Failure(place, f"CPUQuota: {text[:100]!r} is not a share from 1% to 1000000%")
+    return f"{share}%"
 
 
 def absolute_path(place, key, text):
