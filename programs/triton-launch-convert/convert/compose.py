@@ -191,6 +191,10 @@ class Reader:
         """Whether a key says yes, in any of YAML's ways."""
         return str(made.get(key)).lower() in ("true", "yes", "on", "y")
 
+    def number(self, made, key, low=0, high=1 << 31):
+        """An integer, which may come from variables."""
+        return number(self.place(made, key), key, self.text(made, key, made[key]), low, high)
+
     def span(self, made, key):
         """A duration: "1m30s", or a number of seconds."""
         text = self.text(made, key, made[key]).strip()
@@ -274,9 +278,9 @@ def service(reader, services, name, made, is_one_shot, is_waited):
     handled = {"command", "logging", "entrypoint", "environment", "env_file", "restart", "depends_on", "healthcheck", "stop_signal", "stop_grace_period", "user",
                "working_dir", "container_name", "labels", "init", "scale", "tty", "oom_score_adj"}
     if "oom_score_adj" in made:
-        program["oomScoreAdj"] = number(reader.place(made, "oom_score_adj"), "oom_score_adj", made["oom_score_adj"], -1000, 1000)
+        program["oomScoreAdj"] = reader.number(made, "oom_score_adj", -1000, 1000)
     if "scale" in made:
-        program["count"] = number(reader.place(made, "scale"), "scale", made["scale"], 0, MAX_COUNT)
+        program["count"] = reader.number(made, "scale", 0, MAX_COUNT)
     compose_limits(reader, made, program)
     reader.report(made, handled | {"mem_limit", "cpus", "pids_limit", "ulimits", "deploy"}, SERVICE_REASONS)
     return program
@@ -287,7 +291,7 @@ def compose_limits(reader, made, program):
     found = {}
     deploy = reader.child(made, "deploy", Map, "a mapping")
     if "replicas" in deploy:
-        program["count"] = number(reader.place(deploy, "replicas"), "replicas", deploy["replicas"], 0, MAX_COUNT)
+        program["count"] = reader.number(deploy, "replicas", 0, MAX_COUNT)
     resources = reader.child(deploy, "resources", Map, "a mapping")
     limits = reader.child(resources, "limits", Map, "a mapping")
     reader.report(deploy, {"replicas", "resources", "mode", "labels"}, {key: DEPLOYMENT for key in deploy})
@@ -302,8 +306,8 @@ def compose_limits(reader, made, program):
                 raise Failure(reader.place(place, cpus), f"{cpus}: {text[:100]!r} is not a number of processors")
             if float(text):  # 0 is no limit, for all of these
                 found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
-        if pids in place and str(place[pids]) not in ("-1", "0"):
-            found["pidsMax"] = min(number(reader.place(place, pids), pids, place[pids], 1), MAX_PIDS)
+        if pids in place and (most := reader.number(place, pids, -1)) > 0:
+            found["pidsMax"] = min(most, MAX_PIDS)
     if found:
         program["cgroup"] = found
     wanted = {}
@@ -373,7 +377,8 @@ def syslog_address(text):
 
 
 def ulimit(reader, made, key):
-    return "unlimited" if str(made[key]) == "-1" else number(reader.place(made, key), key, made[key], 0, 1 << 40)
+    limit = reader.number(made, key, -1, 1 << 40)
+    return "unlimited" if limit == -1 else limit
 
 
 def bytes_of(reader, made, key):
@@ -447,8 +452,10 @@ def compose_health(reader, made, program, is_waited):
     for key, own in (("interval", "interval"), ("timeout", "timeout"), ("start_period", "startPeriod")):
         if key in check and (span := reader.span(check, key)):
             health[own] = duration(span)
-    if "retries" in check:
-        health["retries"] = number(reader.place(check, "retries"), "retries", check["retries"], 1, 1000)
+    if "retries" in check and (retries := reader.number(check, "retries")):  # 0 is the default
+        if retries > 1000:
+            reader.conversion.find(reader.place(check, "retries"), "retries", "a check has at most 1000", "it is 1000 here")
+        health["retries"] = min(retries, 1000)
     if "start_interval" in check:
         reader.conversion.find(reader.place(check, "start_interval"), "start_interval", "checks have one interval", '"interval" of "readiness" is that of the start')
     program["health"] = health
@@ -528,7 +535,7 @@ def names_of(reader, made, count):
 def process(reader, processes, name, made, common, shell, waits):
     if made.get("command") is None and not made.get("entrypoint"):
         raise Failure(reader.place(processes, name), f"{name} has no command")
-    count = number(reader.place(made, "replicas"), "replicas", made["replicas"], 0, MAX_COUNT) or 1 if "replicas" in made else 1
+    count = reader.number(made, "replicas", 0, MAX_COUNT) or 1 if "replicas" in made else 1
     reader.names = names_of(reader, made, count)
     command = reader.command(made, "entrypoint") if made.get("entrypoint") else [*shell, reader.script(made, "command")]
     program = {"command": command, "output": {}}
@@ -609,9 +616,9 @@ def availability(reader, made, program, is_one_shot):
         reader.conversion.find(reader.place(rules, "restart"), "restart", "the exit code of the container is 1, whatever that of the process", 'give another as "exitCode" of "startLimit"')
         return
     if restart != "never":
-        program["backoff"] = pauses(max(number(reader.place(rules, "backoff_seconds"), "backoff_seconds", rules.get("backoff_seconds") or 1), 1))
-    if restart != "never" and rules.get("max_restarts"):
-        program["startLimit"] = {"count": min(number(reader.place(rules, "max_restarts"), "max_restarts", rules["max_restarts"], 1) + 1, 1000), "interval": "1h"}
+        program["backoff"] = pauses(max(reader.number(rules, "backoff_seconds") if rules.get("backoff_seconds") else 1, 1))
+    if restart != "never" and rules.get("max_restarts") and (most := reader.number(rules, "max_restarts")):
+        program["startLimit"] = {"count": min(most + 1, 1000), "interval": "1h"}
 
 
 def probe(reader, made, key, program, shell):
@@ -657,7 +664,7 @@ def http_probe(reader, get):
         raise Failure(reader.place(get, "scheme"), f"scheme: {scheme[:100]!r} is neither http nor https")
     port = number(reader.place(get, "port"), "port", reader.text(get, "port", get.get("port", 443 if scheme == "https" else 80)), 1, 65535)
     path = quote(reader.text(get, "path", get.get("path", "/")).lstrip("/"), safe=URL_SAFE)
-    status = number(reader.place(get, "status_code"), "status_code", get.get("status_code") or 200, 100, 599)
+    status = reader.number(get, "status_code", 100, 599) if get.get("status_code") else 200
     made = {"type": "http", "url": f"{scheme}://{host}:{port}/{path}", "status": status}
     headers = reader.child(get, "headers", Map, "a mapping")
     if headers:
@@ -669,9 +676,9 @@ def http_probe(reader, get):
 def shutdown(reader, made, program, shell):
     rules = reader.child(made, "shutdown", Map, "a mapping")
     if rules.get("signal"):
-        program["stopSignal"] = signal_name(reader.place(rules, "signal"), "signal", rules["signal"])
+        program["stopSignal"] = signal_name(reader.place(rules, "signal"), "signal", reader.text(rules, "signal", rules["signal"]))
     if rules.get("timeout_seconds"):
-        program["stopTimeout"] = duration(number(reader.place(rules, "timeout_seconds"), "timeout_seconds", rules["timeout_seconds"], 1))
+        program["stopTimeout"] = duration(reader.number(rules, "timeout_seconds", 1))
     if rules.get("command"):
         program["preStop"] = {"command": [*shell, reader.script(rules, "command")]}
         if "stopTimeout" in program:
