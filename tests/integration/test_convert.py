@@ -691,8 +691,8 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
 
 
 @pytest.mark.parametrize("lines, expected, findings", [
-    (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true"], {"tty": True, "output": {}}, []),
-    (["restart: 'on-failure:5'"], {"startLimit": {"count": 6, "interval": "1h"}}, []),
+    (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true", "stdin_open: true"], {"tty": True, "output": {}}, []),
+    (["stdin_open: true"], {"tty": None}, ["stdin_open"]), (["stdin_open: false"], {"tty": None}, []), (["restart: 'on-failure:5'"], {"startLimit": {"count": 6, "interval": "1h"}}, []),
     (["scale: '${N:-3}'", "pids_limit: '${N:-30}'", "oom_score_adj: '${N:--5}'", "ulimits: {nofile: {soft: '${N:-1}', hard: '${N:--1}'}}"],
      {"count": 3, "cgroup": {"pidsMax": 30}, "oomScoreAdj": -5, "limits": {"nofile": {"soft": 1, "hard": "unlimited"}}}, []),
     (["deploy: {replicas: '${N:-3}'}"], {"count": 3}, []),
@@ -751,7 +751,7 @@ def test_variables_and_templates_of_process_compose_are_replaced(area):
      {"restart": "on-failure", "startLimit": {"count": 1, "interval": "31536000s", "action": "exit"}, "critical": None}, ["restart"]),
     (["command: a", "availability: {restart: on_failure, backoff_seconds: 3}"], {"backoff": {"initial": "3s", "factor": 1, "max": "3s", "always": True}}, []),
     (["command: a", "ready_log_line: 'up (1.5)'"], {"readiness": {"type": "log", "pattern": "up\\ \\(1\\.5\\)"}}, []),
-    (["command: a", "is_tty: true"], {"tty": True}, []),
+    (["command: a", "is_tty: true"], {"tty": True}, []), (["command: a", "is_interactive: true"], {"tty": True}, []), (["command: a", "is_interactive: false"], {"tty": None}, []),
     (["command: a", "replicas: '${N:-2}'", "availability: {restart: always, backoff_seconds: '${N:-3}', max_restarts: '${N:-5}'}", "shutdown: {signal: '${N:-2}', timeout_seconds: '${N:-7}'}",
       "liveness_probe: {http_get: {port: '${N:-80}', status_code: '${N:-204}'}}"],
      {"count": 2, "backoff": {"initial": "3s", "factor": 1, "max": "3s", "always": True}, "startLimit": {"count": 6, "interval": "1h"}, "stopSignal": "2", "stopTimeout": "7s",

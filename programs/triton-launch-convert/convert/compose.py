@@ -282,6 +282,8 @@ def service(reader, services, name, made, is_one_shot, is_waited):
     if "scale" in made:
         program["count"] = reader.number(made, "scale", 0, MAX_COUNT)
     compose_limits(reader, made, program)
+    if "tty" in program or not reader.is_true(made, "stdin_open"):
+        handled.add("stdin_open")
     reader.report(made, handled | {"mem_limit", "cpus", "pids_limit", "ulimits", "deploy"}, SERVICE_REASONS)
     return program
 
@@ -548,7 +550,7 @@ def process(reader, processes, name, made, common, shell, waits):
         program["workingDirectory"] = absolute(reader.text(made, "working_dir", made["working_dir"]), reader.here)
     if any(reader.is_true(made, key) for key in ("disabled", "is_disabled", "is_foreground")):
         program["autoStart"] = False
-    if reader.is_true(made, "is_tty"):
+    if reader.is_true(made, "is_tty") or reader.is_true(made, "is_interactive"):
         program["tty"] = True
     if "replicas" in made:
         program["count"] = count
@@ -563,7 +565,7 @@ def process(reader, processes, name, made, common, shell, waits):
     if made.get("ready_log_line"):
         program["readiness"] = {"type": "log", "pattern": re.escape(reader.text(made, "ready_log_line", made["ready_log_line"]))}
     shutdown(reader, made, program, shell)
-    reader.report(made, {"command", "entrypoint", "environment", "working_dir", "disabled", "is_disabled", "is_dotenv_disabled", "is_tty", "replicas", "log_location", "availability",
+    reader.report(made, {"command", "entrypoint", "environment", "working_dir", "disabled", "is_disabled", "is_dotenv_disabled", "is_tty", "is_interactive", "replicas", "log_location", "availability",
                          "depends_on", "readiness_probe", "liveness_probe", "ready_log_line", "shutdown", "description", "vars"}, PROCESS_REASONS)
     return program
 
