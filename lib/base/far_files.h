@@ -11,7 +11,7 @@ namespace triton {
 [[nodiscard]] bool may_hang(int fd);
 
 /// Whether any file system that we can see is such a one. Asks the kernel, and none of them: statmount(2), or
-/// proc_pid_mountinfo(5) before Linux 6.8. True also when neither answers.
+/// proc_pid_mountinfo(5) before Linux 6.8 and under a filter of system calls. True also when neither answers.
 [[nodiscard]] bool may_any_file_hang();
 
 /// The same, of the text of /proc/self/mountinfo.
