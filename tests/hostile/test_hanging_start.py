@@ -12,13 +12,13 @@ from harness.programs import document, service
 
 VERSION = "7.1.57"
 HANGS = "looking at it takes longer than 10s: a file system does not answer"
-OLD_KERNEL = pytest.mark.parametrize("kernel", [[], ["--deny-listmount"]], ids=["today", "before-6.8"])
+FILTERED = pytest.mark.parametrize("filtered", [[], ["--deny-listmount"]], ids=["free", "filtered"])
 
 
 class Started:
     """A launcher whose directory `far` is served by nobody yet."""
 
-    def __init__(self, starter, area, fuse, *options, kernel=(), text=None):  # noqa: F811
+    def __init__(self, starter, area, fuse, *options, filtered=(), text=None):  # noqa: F811
         (area / "far").mkdir()
         self.area = area
         self.fuse = fuse
@@ -26,7 +26,7 @@ class Started:
         near = starter.configuration()
         near.write_text(text or document({"web": service("web")}))
         self.launcher = starter.start("--input-dir", near.directory, "--main-container-version", VERSION,
-                                      "--control-socket", area / "control", *options, place=[*how["place"], *kernel],
+                                      "--control-socket", area / "control", *options, place=[*how["place"], *filtered],
                                       pass_fds=how["pass_fds"],
                                       env={"PATH": f"{starter.programs}:/usr/bin:/bin"})
 
@@ -50,9 +50,9 @@ def far_configuration(starter, area, fuse, *options, **how):  # noqa: F811
     return Started(starter, area, fuse, "--input-dir", area / "far", *options, **how)
 
 
-@OLD_KERNEL
-def test_a_configuration_that_hangs_for_a_while(as_pid1, area, fuse, kernel):  # noqa: F811
-    launcher = far_configuration(as_pid1, area, fuse, kernel=kernel)
+@FILTERED
+def test_a_configuration_that_hangs_for_a_while(as_pid1, area, fuse, filtered):  # noqa: F811
+    launcher = far_configuration(as_pid1, area, fuse, filtered=filtered)
     launcher.assert_answers()
     eventually(launcher.waits, "a copy of the launcher reads it")
     fuse.begin(launcher)
@@ -108,10 +108,10 @@ def test_what_a_configuration_names_may_hang(as_pid1, area, fuse, what):  # noqa
     assert launcher.stop() == Exit(code=0)
 
 
-@OLD_KERNEL
-def test_its_own_log_may_hang(as_pid1, area, fuse, kernel):  # noqa: F811
+@FILTERED
+def test_its_own_log_may_hang(as_pid1, area, fuse, filtered):  # noqa: F811
     """Programs run meanwhile, and the file has all lines in the end."""
-    launcher = Started(as_pid1, area, fuse, "--log-path", area / "far/log", kernel=kernel)
+    launcher = Started(as_pid1, area, fuse, "--log-path", area / "far/log", filtered=filtered)
     web = launcher.wait_up(tag="web")["pid"]
     launcher.assert_answers()
     launcher.signal_inside(web, signal.SIGKILL)

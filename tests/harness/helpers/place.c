@@ -68,7 +68,7 @@ static struct Option {
     {.name = "--deny-close-range", .flag = &deny_close_range},    // as Linux before 5.9
     {.name = "--deny-exit-127", .flag = &deny_exit_127},          // who wants to exit with that code is killed instead
     {.name = "--deny-shared-clone", .flag = &deny_shared_clone},  // as qemu's user mode: memory is shared by vfork only
-    {.name = "--deny-listmount", .flag = &deny_listmount},        // as Linux before 6.8
+    {.name = "--deny-listmount", .flag = &deny_listmount},        // as filters older than Linux 6.8: it kills
     {.name = "--term-after", .number = &term_after},  // SIGTERM when the program has made so many system calls
     {.name = "--directory", .text = &directory},
     {.name = "--root", .text = &root},            // chroot
@@ -214,7 +214,7 @@ static void install_filters(void) {
     if (deny_far_close) filter(SYS_close, ~0U, BPF_JGE, 4096, SECCOMP_RET_KILL_PROCESS);
     if (deny_close_range) filter(SYS_close_range, ~0U, BPF_JGE, 0, SECCOMP_RET_ERRNO | ENOSYS);
     if (deny_exit_127) filter(SYS_exit_group, ~0U, BPF_JEQ, 127, SECCOMP_RET_KILL_PROCESS);
-    if (deny_listmount) filter(listmount, ~0U, BPF_JGE, 0, SECCOMP_RET_ERRNO | ENOSYS);
+    if (deny_listmount) filter(listmount, ~0U, BPF_JGE, 0, SECCOMP_RET_KILL_PROCESS);
     if (deny_shared_clone) filter(SYS_clone, CLONE_VM | CLONE_VFORK, BPF_JEQ, CLONE_VM, SECCOMP_RET_ERRNO | EINVAL);
 }
 
