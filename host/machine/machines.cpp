@@ -515,9 +515,9 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
                                    return write_config_beyond_quota(machine);  // a clone has its source's quota
                                }});
     operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
-                                   storage::TreeName const tree = tree_of(machine.uuid);
-                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, tree, true));
-                                   return set_quota(machine, tree, true);
+                                   storage::TreeName const made = tree_of(machine.uuid);
+                                   if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, made, true));
+                                   return set_quota(machine, made, true);
                                }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
