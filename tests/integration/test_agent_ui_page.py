@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import resource
 import select
 import socket
 import sys
@@ -199,14 +200,16 @@ def test_one_of_a_thousand_viewers_does_not_ask_without_a_pause(as_pid1, area, b
         return (f"POST /ui/events HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\nContent-Type: application/json\r\n"
                 f"Content-Length: {len(text)}\r\n\r\n{text}").encode()
 
+    # Under a limit of 1,024 descriptors the agent has fewer connections than that, and silent ones make way.
+    count = 1000 if resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 2000 else 400
     with contextlib.ExitStack() as stack:
-        viewers = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(1000)]
+        viewers = [stack.enter_context(socket.create_connection(address, 30)) for _ in range(count)]
         after, latest, asking = 0, -1, viewers
         while latest != after:  # until those that wait know all events
             after = max(after, latest)
             for viewer in asking:
                 viewer.sendall(question({"after": after}))
-            asking = eventually(lambda: len(found := readable(viewers)) >= 1000 - 64 and found, "all are answered but those that wait")
+            asking = eventually(lambda: len(found := readable(viewers)) >= count - 64 and found, "all are answered but those that wait")
             answers = [read_answer(viewer) for viewer in asking]
             assert {status for status, _ in answers} <= {200, 503}, "503: too many asked in one moment"
             latest = max(json.loads(text)["next"] for status, text in answers if status == 200)
