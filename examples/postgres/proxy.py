@@ -57,19 +57,24 @@ async def main(path):
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    stop = loop.create_task(stopping.wait())
     listener = listening_socket()
     connections = set()
-    say_ready()
-    while not stop.done():
-        accepting = loop.create_task(loop.sock_accept(listener))
-        await asyncio.wait({accepting, stop}, return_when=asyncio.FIRST_COMPLETED)
-        if not accepting.done():
-            accepting.cancel()
-            break
-        connection = loop.create_task(serve(accepting.result()[0], path))
+
+    def accept():
+        try:
+            client, _ = listener.accept()
+        except (BlockingIOError, ConnectionAbortedError):
+            return  # whoever was there has left
+        client.setblocking(False)
+        connection = loop.create_task(serve(client, path))
         connections.add(connection)
         connection.add_done_callback(connections.discard)
+
+    # Not sock_accept(): if it is cancelled when it has a connection already, that connection is lost.
+    loop.add_reader(listener, accept)
+    say_ready()
+    await stopping.wait()
+    loop.remove_reader(listener)
     print(f"stopping; {len(connections)} connections to end", flush=True)
     await asyncio.gather(*connections, return_exceptions=True)
 
