@@ -70,6 +70,7 @@ Result<ProcessSetup> set_up_process(int parent_death_signal, bool keeps_descript
     if (!keeps_descriptors) close_all_descriptors_but(-1);
 
     setup.is_pid_1 = ::getpid() == 1;
+    setup.leads_session = ::getsid(0) == ::getpid();
     if (!setup.is_pid_1 && ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
         setup.warnings.push_back("cannot become a subreaper, orphans go to PID 1: " + errno_text(errno));
     char const* const container = std::getenv("container");

@@ -14,6 +14,7 @@ struct ProcessSetup {
     process::Inherited inherited;
     UniqueFd signals;  ///< a signalfd(2) for everything
     bool is_pid_1 = false;
+    bool leads_session = false;         ///< then nobody above could continue us, should we stop
     bool is_machine = false;            ///< PID 1 of a systemd-nspawn machine: systemd's container interface applies
     std::vector<std::string> warnings;  ///< what could not be had
 };

@@ -70,8 +70,15 @@ void LifeCycle::take_signals() {
     if (ended) listener_.children_ended(*ended);
     for (signalfd_siginfo const& info : batch) {
         int const signo = meaning(info);
-        if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo)) take(signo);
+        if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo) && !is_idle_suspend(info)) take(signo);
     }
+}
+
+/// Whether that is ^Z where no shell above could continue us. The kernel does not stop such a process group either.
+/// Source: POSIX.1-2017, 2.4.3, "orphaned process group".
+bool LifeCycle::is_idle_suspend(signalfd_siginfo const& info) const {
+    bool const is_from_terminal = info.ssi_signo == SIGTSTP && info.ssi_code == SI_KERNEL;
+    return is_from_terminal && (setup_.is_pid_1 || setup_.leads_session);
 }
 
 void LifeCycle::take(int signo) {

@@ -71,6 +71,7 @@ public:
 private:
     [[nodiscard]] int meaning(signalfd_siginfo const& info) const;
     [[nodiscard]] bool is_stop(int signo) const;
+    [[nodiscard]] bool is_idle_suspend(signalfd_siginfo const& info) const;
     void take(int signo);
     void stop(int signo);
     bool begin_linger();

@@ -387,10 +387,12 @@ void Init::give_terminal_back() const {
 }
 
 /// Follows a command that the terminal has stopped (^Z). The shell above us waits for our group to stop: take the
-/// terminal back, stop, and hand everything on when the shell continues us. PID 1 has no shell above it.
+/// terminal back, stop, and hand everything on when the shell continues us. PID 1 has no shell above it, and neither
+/// has the leader of a session.
 void Init::follow_stop(int signo) {
     int group = 0;
-    if (is_pid_1_ || options_.session ||
+    bool const has_shell_above = !is_pid_1_ && process::raw::call(SYS_getsid, 0) != own_pid_;
+    if (!has_shell_above || options_.session ||
         process::raw::call(SYS_ioctl, at_terminal_fd, TIOCGPGRP, process::raw::address(&group)) != 0)
         return;
     // The command stopped because it did not have the terminal. The shell has given it to us (fg) meanwhile.

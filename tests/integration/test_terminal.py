@@ -237,6 +237,17 @@ def test_stopped_command_of_pid1_can_be_continued(as_pid1, terminal):
     assert not launcher.status()["State"].startswith("T")
 
 
+def test_suspended_command_of_a_session_leader_can_be_continued(as_child, terminal):
+    """docker exec -it, kubectl attach: no shell is above us. We stopped with the command, and nobody continued us."""
+    launcher = terminal.start(as_child, as_child.wrap, "say:up", "sleep:600000")
+    line = launcher.wait_up()
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    launcher.signal(signal.SIGTERM)
+    launcher.signal_inside(line["pid"], signal.SIGCONT)
+    assert launcher.wait() == Exit(code=128 + signal.SIGTERM)
+
+
 def test_hang_up_reaches_the_command(place, terminal):
     """Pitfall 24: the terminal goes away; we live, forward the HUP, and end with the command."""
     launcher = terminal.start(place, place.wrap, "trap", "say:up", "until:1", "exit:9")
@@ -271,6 +282,17 @@ def test_interrupt_is_an_ordered_stop_and_no_signal_to_the_processes(place, term
     terminal.press(INTERRUPT)
     assert launcher.wait() == Exit(code=0)
     assert signal.SIGINT not in [line["signal"] for line in launcher.probe.all if line["probe"] == "signal"]
+
+
+def test_suspend_stops_nobody_whom_no_shell_would_continue(place, terminal):
+    """docker run -it, docker exec -it, kubectl attach: the launcher stopped, or stopped all processes, for ever."""
+    launcher = terminal.start(place, place.launch, place.configuration(*TRAP))
+    launcher.wait_up()
+    terminal.press(SUSPEND)
+    for number in (signal.SIGUSR1, signal.SIGUSR2):
+        launcher.signal(number)
+        launcher.wait_signal(number)
+    assert signal.SIGTSTP not in [line["signal"] for line in launcher.probe.all if line["probe"] == "signal"]
 
 
 def test_hang_up_stops_nothing(place, terminal):

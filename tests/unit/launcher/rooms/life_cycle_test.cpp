@@ -108,6 +108,23 @@ TEST_F(LifeCycleTest, TheTerminalSpeaksToUsAlone) {
     EXPECT_THAT(told, ElementsAre("signal " + std::to_string(SIGTSTP)));
 }
 
+/// Who leads the session of a terminal has no shell above that could continue it: kubectl attach, docker exec -it.
+TEST_F(LifeCycleTest, TheTerminalDoesNotStopWhomNobodyWouldContinue) {
+    sys.signal_code = SI_KERNEL;
+    setup.leads_session = true;
+    sys.signals = {SIGTSTP};
+    life.take_signals();
+    setup.is_pid_1 = true;
+    sys.signals = {SIGTSTP};
+    life.take_signals();
+    EXPECT_THAT(told, IsEmpty());
+    EXPECT_THAT(sys.calls, IsEmpty());
+    setup.is_pid_1 = setup.leads_session = false;
+    sys.signals = {SIGTSTP};
+    life.take_signals();
+    EXPECT_THAT(sys.calls, ElementsAre("kill 7 " + std::to_string(SIGSTOP)));
+}
+
 /// Real-time signals queue: a program that sends them in a loop could keep us reading for ever.
 TEST_F(LifeCycleTest, AStormOfSignalsIsReadInBatches) {
     sys.floods_with = rtmin;
