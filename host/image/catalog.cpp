@@ -82,9 +82,14 @@ Result<std::vector<Image>> Catalog::list() {
 }
 
 Result<Image> Catalog::get(Uuid const& uuid) {
-    auto rows = TRY(database_->query(std::string(image_columns) + "WHERE uuid = ?", uuid.text()));
-    if (TRY(rows.step())) return image_of(rows);
+    if (auto image = TRY(find(uuid))) return *std::move(image);
     return fail(ErrorKind::not_found, "image " + uuid.text() + " is not installed");
+}
+
+Result<std::optional<Image>> Catalog::find(Uuid const& uuid) {
+    auto rows = TRY(database_->query(std::string(image_columns) + "WHERE uuid = ?", uuid.text()));
+    if (!TRY(rows.step())) return std::optional<Image>();
+    return TRY(image_of(rows));
 }
 
 Result<bool> Catalog::has(Uuid const& uuid) {

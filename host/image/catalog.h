@@ -56,6 +56,8 @@ public:
     Result<std::vector<Image>> list();
     /// Errors: `not_found`: "image <uuid> is not installed".
     Result<Image> get(Uuid const& uuid);
+    /// Nullopt: it is not installed, or has been deleted by another imgadm just now.
+    Result<std::optional<Image>> find(Uuid const& uuid);
     Result<bool> has(Uuid const& uuid);
     Result<std::vector<Layer>> layers(Uuid const& uuid);
 

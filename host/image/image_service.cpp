@@ -234,9 +234,8 @@ std::optional<Platform> foreign_platform(Image const& image) {
 Result<std::optional<Imported>> latched(Workshop& shop, std::string const& reference, ImportOptions const& options) {
     auto const latch = TRY(shop.catalog.latch(reference));
     if (!latch || options.platform) return std::optional<Imported>();
-    auto const image = shop.catalog.get(latch->image);
-    if (!image && image.error().kind == ErrorKind::not_found) return std::optional<Imported>();  // deleted since then
-    if (!image) return std::unexpected(image.error());
+    auto const image = TRY(shop.catalog.find(latch->image));
+    if (!image) return std::optional<Imported>();  // deleted since then
     if (foreign_platform(*image)) return std::optional<Imported>();
     if (TRY(damage_of(shop, image->uuid()))) {
         Image damaged = *image;

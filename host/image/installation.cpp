@@ -382,9 +382,9 @@ Result<> enter_image(Workshop& shop, Plan& plan) {
 }
 
 Result<std::optional<Damage>> damage_of(Workshop& shop, Uuid const& uuid) {
-    if (!TRY(shop.catalog.has(uuid))) return std::optional<Damage>();
-    Image const image = TRY(shop.catalog.get(uuid));
-    auto const tree = TRY(storage::TreeName::parse(image.tree));
+    auto const image = TRY(shop.catalog.find(uuid));
+    if (!image) return std::optional<Damage>();
+    auto const tree = TRY(storage::TreeName::parse(image->tree));
     bool const has_tree = TRY(LayerTrees(*shop.pool).has(tree));
     Damage damage{.has_tree = has_tree};
     for (role::Digest const& digest : TRY(shop.store.referenced_by({"image", uuid.text()})))

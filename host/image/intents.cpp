@@ -32,10 +32,8 @@ Result<> delete_own_snapshot(Workshop& shop, Intent const& intent) {
 }
 
 Result<> derive(Workshop& shop, Uuid const& uuid) {
-    auto const image = shop.catalog.get(uuid);
-    if (image) return write_derived(shop.site, *image);
-    if (image.error().kind == ErrorKind::not_found) return remove_derived(shop.site, uuid);
-    return std::unexpected(image.error());
+    auto const image = TRY(shop.catalog.find(uuid));
+    return image ? write_derived(shop.site, *image) : remove_derived(shop.site, uuid);
 }
 
 }  // namespace

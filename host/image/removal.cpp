@@ -90,9 +90,8 @@ Result<> remove_image(Workshop& shop, Uuid const& uuid) {
 Result<bool> remove_if_unused(Workshop& shop, Uuid const& uuid) {
     content::KeyLock const alone = TRY(lock_image(shop, uuid));
     content::Transaction transaction = TRY(shop.store.database().begin());
-    if (!TRY(shop.catalog.has(uuid))) return false;
-    Image const image = TRY(shop.catalog.get(uuid));
-    if (TRY(reason_to_stay(shop, image))) return false;
+    auto const image = TRY(shop.catalog.find(uuid));
+    if (!image || TRY(reason_to_stay(shop, *image))) return false;
     TRY(remove_locked(shop, uuid, std::move(transaction)));
     return true;
 }

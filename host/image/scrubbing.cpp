@@ -129,7 +129,8 @@ Result<std::vector<std::string>> reasons_for(Workshop& shop, std::string_view di
         bool const is_told = std::ranges::any_of(why.owners, [&uuid](content::Owner const& owner) {
             return owner.kind == "image" && owner.id == uuid.text();
         });
-        if (!is_told) reasons.push_back("image " + full_title(TRY(shop.catalog.get(uuid))) + " is made of it");
+        auto const image = is_told ? std::nullopt : TRY(shop.catalog.find(uuid));
+        if (image) reasons.push_back("image " + full_title(*image) + " is made of it");
     }
     for (std::string const& lease : why.leases)
         reasons.push_back("a lease protects it: " + lease);

@@ -451,12 +451,10 @@ Result<AvailableImage> available_image(Workshop& shop, Uuid const& uuid, std::st
 }
 
 Result<Imported> import_from_source(Workshop& shop, Uuid const& uuid, ImportOptions const& options) {
-    if (TRY(shop.catalog.has(uuid))) {
-        auto image = TRY(shop.catalog.get(uuid));
-        if (TRY(damage_of(shop, uuid))) return repair_image(shop, image, options);
-        Plan const plan{.image = std::move(image)};
-        TRY(already_installed(shop, plan, options));
-        return Imported{uuid, true};
+    if (auto image = TRY(shop.catalog.find(uuid))) {
+        if (TRY(damage_of(shop, uuid))) return repair_image(shop, *image, options);
+        Plan const plan{.image = *std::move(image)};
+        if (auto done = TRY(already_installed(shop, plan, options))) return *done;
     }
     shop.observer->progress({.phase = Phase::resolving, .image = uuid.text()});
     auto const images = TRY(find_with_origins(shop, uuid, options.source));
