@@ -30,13 +30,16 @@ Loader::Outcome Loader::read_machine(info::Job const& job) {
     auto const uuid = Uuid::parse(name);
     Findings findings;
     bool is_gone = false;
-    if (job.parts.has(Part::stored)) {
+    info::Parts parts = job.parts;
+    // The machine may have come with its file alone: nothing else tells of its other parts.
+    if (parts.has(Part::stored)) {
+        parts |= host_.records.unread(name);
         findings.stored = read_stored(name);
         is_gone = !*findings.stored && findings.stored->error().kind == ErrorKind::not_found;
     }
     if (uuid && !is_gone) {
-        if (job.parts.has(Part::unit)) findings.unit = read_unit(*uuid, job.is_refresh);
-        if (job.parts.has(Part::snapshots)) findings.snapshots = host_.machines.snapshots(*uuid);
+        if (parts.has(Part::unit)) findings.unit = read_unit(*uuid, job.is_refresh);
+        if (parts.has(Part::snapshots)) findings.snapshots = host_.machines.snapshots(*uuid);
     }
     Outcome outcome;
     if (findings.unit && !*findings.unit) outcome.error = findings.unit->error().text();

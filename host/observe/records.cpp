@@ -138,6 +138,16 @@ std::vector<std::string> Records::names() const {
     return names;
 }
 
+info::Parts Records::unread(std::string const& name) const {
+    std::scoped_lock const lock(mutex_);
+    auto const found = records_.find(name);
+    info::Parts unread = info::host_parts;
+    if (found == records_.end()) return unread;
+    for (auto const& [part, read] : found->second.reads)
+        if (read.error.empty()) unread = unread.without(part);
+    return unread;
+}
+
 std::optional<LauncherAddress> Records::launcher(std::string const& name) const {
     std::scoped_lock const lock(mutex_);
     auto const found = records_.find(name);

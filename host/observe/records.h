@@ -56,6 +56,8 @@ public:
     Observation take(std::string const& name, Findings findings, std::int64_t at, std::string_view why);
 
     [[nodiscard]] std::vector<std::string> names() const;
+    /// The host's parts of a machine that have not been read yet: all of one that is not known.
+    [[nodiscard]] info::Parts unread(std::string const& name) const;
     [[nodiscard]] std::optional<LauncherAddress> launcher(std::string const& name) const;
     /// Each part in a line of JSON. Empty: there is no such machine.
     [[nodiscard]] std::string raw(std::string const& name) const;

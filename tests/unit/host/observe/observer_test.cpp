@@ -193,6 +193,24 @@ TEST_F(ObserverTest, ThePoolIsNotMadeAndMayComeLater) {
     EXPECT_THAT(observer_->raw(first), HasSubstr("before"));
 }
 
+TEST_F(ObserverTest, AMachineWhoseFileComesBackHasAllItsParts) {
+    auto const pool = storage::open_pool({.backend = storage::Backend::directory, .path = place_.pool()});
+    ASSERT_TRUE(pool);
+    auto const tree = *storage::TreeName::parse("machines/" + first);
+    ASSERT_TRUE((*pool)->make(tree));
+    ASSERT_TRUE((*pool)->snapshot(tree, *storage::SnapshotName::parse("vmsnap-before")));
+    place_.write(first, "one");
+    load();
+    EXPECT_THAT(shown(first), HasSubstr("before"));
+    std::string const file = place_.machines() + "/" + first + ".json";
+    fs::rename(file, place_.root() + "/kept");
+    ASSERT_TRUE(run_until([&] { return !cache_.find(first); }));
+    fs::rename(place_.root() + "/kept", file);
+    ASSERT_TRUE(run_until([&] { return cache_.find(first) != nullptr; }));
+    EXPECT_THAT(shown(first), HasSubstr("before"));
+    EXPECT_THAT(observer_->raw(first), HasSubstr(R"("unit":{"at":)"));
+}
+
 TEST_F(ObserverTest, NobodyWaitsForTheMeasurementOfDisks) {
     auto const pool = storage::open_pool({.backend = storage::Backend::directory, .path = place_.pool()});
     ASSERT_TRUE(pool);

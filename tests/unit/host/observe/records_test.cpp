@@ -40,5 +40,18 @@ TEST(Records, WhatCouldNotBeReadYetIsShownAndReadAgain) {
     EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("state":"unreadable")"));
 }
 
+TEST(Records, WhatIsUnreadIsKnown) {
+    Records records;
+    EXPECT_EQ(records.unread(name), info::host_parts);
+    (void)records.take(name, stored(machine_of("web")), 1, "file");
+    EXPECT_EQ(records.unread(name), info::Part::unit | info::Part::snapshots);
+    (void)records.take(name, {.unit = fail(ErrorKind::timeout, "ask systemd")}, 2, "unit");
+    EXPECT_EQ(records.unread(name), info::Part::unit | info::Part::snapshots);
+    (void)records.take(name, {.unit = machine::UnitStatus{}, .snapshots = std::vector<machine::Snapshot>()}, 3, "unit");
+    EXPECT_EQ(records.unread(name), info::Parts());
+    (void)records.take(name, stored(fail(ErrorKind::not_found, "it is deleted")), 4, "file");
+    EXPECT_EQ(records.unread(name), info::host_parts);
+}
+
 }  // namespace
 }  // namespace triton::observe
