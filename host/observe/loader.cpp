@@ -70,7 +70,8 @@ Result<machine::UnitStatus> Loader::ask_unit(Uuid const& uuid, bool is_refresh) 
     asked_since_.insert(uuid);
     auto status = host_.units.status(uuid);
     if (status) has_seen_units_ = true;
-    if (!status && !has_seen_units_) return machine::UnitStatus{};
+    bool const has_systemd = has_seen_units_ || status || status.error().kind != ErrorKind::unavailable;
+    if (!has_systemd) return machine::UnitStatus{};
     return status;
 }
 
