@@ -54,7 +54,8 @@ void Connection::send(std::string_view text) {
 
 std::expected<Reply, Connection::Silence> Connection::reply(std::optional<TimePoint> deadline) {
     std::size_t searched = 0;
-    for (;;) {
+    // The server decides how much it sends: the deadline also ends a stream of replies that never stops.
+    while (!deadline || std::chrono::steady_clock::now() < *deadline) {
         std::size_t const end = input_.find('\0', searched);
         if (end != std::string::npos) {
             auto reply = parse_reply(std::string_view(input_).substr(0, end), longest_reply);
@@ -71,7 +72,6 @@ std::expected<Reply, Connection::Silence> Connection::reply(std::optional<TimePo
         }
         pollfd ready{fd_.get(), POLLIN, 0};
         int const count = ::poll(&ready, 1, timeout);
-        if (count == 0 && timeout < std::numeric_limits<int>::max()) return std::unexpected(Silence::timed_out);
         if (count <= 0) continue;
         std::array<char, 65536> piece;
         ssize_t const size = ::recv(fd_.get(), piece.data(), piece.size(), 0);
@@ -79,6 +79,7 @@ std::expected<Reply, Connection::Silence> Connection::reply(std::optional<TimePo
         if (size <= 0) return std::unexpected(Silence::ended);
         input_.append(piece.data(), static_cast<std::size_t>(size));
     }
+    return std::unexpected(Silence::timed_out);
 }
 
 }  // namespace triton::varlink
