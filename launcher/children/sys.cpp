@@ -140,6 +140,17 @@ int RealSys::signal(pid_t pid, int signo) { return ::kill(pid, signo) == 0 ? 0 :
 
 pid_t RealSys::group_of(pid_t pid) { return ::getpgid(pid); }
 
+pid_t RealSys::foreground_group() { return ::tcgetpgrp(STDIN_FILENO); }
+
+// SIGTTOU is blocked.
+void RealSys::set_foreground_group(pid_t group) { (void)::tcsetpgrp(STDIN_FILENO, group); }
+
+int RealSys::take_stop(pid_t pid) {
+    siginfo_t info{};
+    if (::waitid(P_PID, static_cast<id_t>(pid), &info, WSTOPPED | WNOHANG) != 0) return 0;
+    return info.si_pid == pid ? info.si_status : 0;
+}
+
 pid_t RealSys::own_pid() { return ::getpid(); }
 
 namespace {

@@ -62,6 +62,12 @@ public:
     virtual int signal(pid_t pid, int signo) = 0;
     /// getpgid(2); -1: there is no such process.
     virtual pid_t group_of(pid_t pid) = 0;
+    /// The foreground group of the terminal that is our standard input; -1: it is not ours, or not a terminal.
+    virtual pid_t foreground_group() = 0;
+    /// Does nothing where that is not allowed.
+    virtual void set_foreground_group(pid_t group) = 0;
+    /// The signal that has stopped this child since the last call; 0: none has.
+    virtual int take_stop(pid_t pid) = 0;
     virtual pid_t own_pid() = 0;
     /// Replaces the content with our children, as many as a bounded read gives, including ended ones.
     virtual void list_children(std::vector<pid_t>& children) = 0;
@@ -111,6 +117,9 @@ public:
     std::expected<pid_t, int> start_companion(int kept, std::function<void()> const& work) override;
     int signal(pid_t pid, int signo) override;
     pid_t group_of(pid_t pid) override;
+    pid_t foreground_group() override;
+    void set_foreground_group(pid_t group) override;
+    int take_stop(pid_t pid) override;
     pid_t own_pid() override;
     void list_children(std::vector<pid_t>& children) override;
     std::uint64_t mark_of(pid_t pid) override;

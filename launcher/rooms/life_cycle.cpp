@@ -62,12 +62,12 @@ void LifeCycle::take_signals() {
         count = sys_.read_signals(setup_.signals.get(), infos);
     if (!count) return;
     std::span<signalfd_siginfo const> const batch(infos.data(), *count);
-    std::optional<pid_t> ended;
+    std::optional<pid_t> changed;
     for (signalfd_siginfo const& info : batch) {
-        if (info.ssi_signo == SIGCHLD) ended = static_cast<pid_t>(info.ssi_pid);
+        if (info.ssi_signo == SIGCHLD) changed = static_cast<pid_t>(info.ssi_pid);
         if (info.ssi_signo != SIGCHLD && is_stop(meaning(info))) stop(meaning(info));
     }
-    if (ended) listener_.children_ended(*ended);
+    if (changed) listener_.children_changed(*changed);
     for (signalfd_siginfo const& info : batch) {
         int const signo = meaning(info);
         if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo) && !is_idle_suspend(info)) take(signo);
@@ -93,6 +93,7 @@ void LifeCycle::take(int signo) {
         (void)sys_.signal(sys_.own_pid(), SIGSTOP);
         return;
     }
+    if (signo == SIGCONT) listener_.continued();
     events_.dispatch(event::SignalReceived{signo});
     log_.write(log::LogLevel::debug, "signal-forwarded", signal_text(signo) + " forwarded",
                {{"signal", std::int64_t{signo}}});

@@ -29,8 +29,10 @@ public:
     class Listener {
     public:
         virtual ~Listener() = default;
-        /// SIGCHLD has come, of `pid` and of others that have ended meanwhile.
-        virtual void children_ended(pid_t pid) = 0;
+        /// SIGCHLD has come, of `pid` and of others that have ended, or were stopped, meanwhile.
+        virtual void children_changed(pid_t pid) = 0;
+        /// SIGCONT: a shell may have given us the terminal.
+        virtual void continued() = 0;
         /// The first request has been dispatched, or a further one.
         virtual void stop_asked() = 0;
         /// SIGHUP. The log has been opened again.

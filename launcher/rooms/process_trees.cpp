@@ -24,7 +24,11 @@ std::expected<Pid, process::SpawnError> ProcessTrees::try_to_start(ProcessId id)
     if (!hands) return std::unexpected(hands.error());
     if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
     if (program.plan->pid_file) pid_files_.starting(id, hands->files.mark);
-    return children_.start(id, program.plan->start, hands->files);
+    bool const is_foreground = program.plan->start->attributes().is_foreground;
+    hands->files.leaves_foreground = is_foreground && !foreground_.is_free();
+    auto const pid = children_.start(id, program.plan->start, hands->files);
+    if (pid && is_foreground) foreground_.started(id, static_cast<pid_t>(*pid));
+    return pid;
 }
 
 /// Whether a mark tells what a process has started. That is so where no control group does, except for a program whose

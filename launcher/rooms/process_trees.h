@@ -8,6 +8,7 @@
 #include "launcher/children/sys.h"
 #include "launcher/plan/launch_options.h"
 #include "launcher/rooms/channels.h"
+#include "launcher/rooms/foreground.h"
 #include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/supervisor/supervisor.h"
@@ -25,13 +26,14 @@ class ProcessTrees {
 public:
     /// All outlive this.
     ProcessTrees(LaunchOptions const& options, Sys& sys, ProgramTable& table, Children& children, Channels& channels,
-                 PidFiles& pid_files)
+                 PidFiles& pid_files, Foreground& foreground)
         : options_(options),
           sys_(sys),
           table_(table),
           children_(children),
           channels_(channels),
-          pid_files_(pid_files) {}
+          pid_files_(pid_files),
+          foreground_(foreground) {}
 
     /// Throws bad_alloc, and then nothing has been started. Errors: ENOENT at `execute` when its program can no longer
     /// be started; those of Channels::for_start() and Children::start().
@@ -58,6 +60,7 @@ private:
     Children& children_;
     Channels& channels_;
     PidFiles& pid_files_;
+    Foreground& foreground_;
 };
 
 }  // namespace triton::launcher

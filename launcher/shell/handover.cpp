@@ -74,7 +74,12 @@ void Handover::adopt_processes(SupervisorState const& state) {
         ProgramId const program{static_cast<std::uint32_t>(at)};
         for (std::uint32_t number = 1; number <= state.programs[at].processes.size(); ++number) {
             ProcessId const id{program, ProcessNumber{number}};
-            if (auto const pid = rooms_.supervisor.view(id).pid) rooms_.children.adopt(id, *pid);
+            auto const pid = rooms_.supervisor.view(id).pid;
+            if (!pid) continue;
+            rooms_.children.adopt(id, *pid);
+            auto const& plan = rooms_.table[program].plan;
+            if (plan && plan->start && plan->start->attributes().is_foreground)
+                rooms_.foreground.started(id, static_cast<pid_t>(*pid));
         }
     }
 }

@@ -7,6 +7,7 @@
 #include "launcher/rooms/channels.h"
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
+#include "launcher/rooms/foreground.h"
 #include "launcher/rooms/life_cycle.h"
 #include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/program_table.h"
@@ -33,6 +34,7 @@ public:
         Programs& programs;
         ConfigurationKeeper& keeper;
         PidFiles& pid_files;
+        Foreground& foreground;
         LogKeeper& log_file;
         LifeCycle& life;
         ControlPort& port;

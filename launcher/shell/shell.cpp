@@ -55,14 +55,15 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, sys, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
-      trees_(options, sys, table_, children_, channels_, pid_files_),
+      foreground_(sys, setup_),
+      trees_(options, sys, table_, children_, channels_, pid_files_, foreground_),
       log_file_(options.log, loop, log_, start_of_writers(), FileAsker(sys, children_)),
       life_(options, setup_, sys, loop, log_, log_file_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
             {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
       handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
-                 pid_files_, log_file_, life_, port_}) {
+                 pid_files_, foreground_, log_file_, life_, port_}) {
     channels_.set_start_of_writers(start_of_writers());
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
     if (auto const limit = own_descriptor_limit()) source_.descriptor_limit = limit;
@@ -111,12 +112,18 @@ void Shell::catch_up() {
     line_.state_changed();
 }
 
+void Shell::children_changed(pid_t pid) {
+    foreground_.follow_stop();
+    children_.note_end(pid);
+}
+
 void Shell::make_room_for_an_end() { make_room_for_one(events_); }
 
 void Shell::process_executed(ProcessId id) { dispatch(event::Executed{id}); }
 
 /// The kernel has forgotten the process: whatever there is no memory for, its end is dispatched.
 void Shell::process_ended(ProcessId id, int status, std::optional<process::SpawnError> error) {
+    foreground_.ended(id);
     event::Exited end{id, status, error};
     try {
         take_leave(end);

@@ -15,6 +15,7 @@
 #include "launcher/rooms/channels.h"
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
+#include "launcher/rooms/foreground.h"
 #include "launcher/rooms/helper_commands.h"
 #include "launcher/rooms/life_cycle.h"
 #include "launcher/rooms/pid_files.h"
@@ -72,7 +73,8 @@ private:
     void make_room(std::vector<ProgramSpec> const& specs) override;
     void expect_leftovers() override { children_.look_before_reaping(); }
     void settled() override;
-    void children_ended(pid_t pid) override { children_.note_end(pid); }
+    void children_changed(pid_t pid) override;
+    void continued() override { foreground_.continued(); }
     void stop_asked() override { keeper_.forget_files(); }
     void hung_up() override;
 
@@ -140,6 +142,7 @@ private:
     HelperCommands helpers_;
     ConfigurationKeeper keeper_;
     PidFiles pid_files_;
+    Foreground foreground_;
     ProcessTrees trees_;
     LogKeeper log_file_;
     LifeCycle life_;

@@ -356,6 +356,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .moves = moves,
                   .move_count = list_moves(moves, plan, files),
                   .has_terminal = files.has_terminal,
+                  .leaves_foreground = files.leaves_foreground,
                   .listen_pid = nullptr,
                   .watchdog_pid = nullptr};
     char* const environment_text = arguments + argument_bytes;

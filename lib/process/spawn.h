@@ -36,6 +36,7 @@ struct StartFiles {
     std::span<int const> listen = {};             ///< as 3, 4 ..; as many as the plan's listen_names
     char const* notify_socket = nullptr;          ///< value of NOTIFY_SOCKET; null: none
     bool has_terminal = false;                    ///< `in` is one that nobody has yet, and it becomes the process's
+    bool leaves_foreground = false;               ///< its group does not become the terminal's, against the plan
     int ready = -1;                               ///< as the plan's ready_target; -1: none
     int cgroup = -1;                              ///< directory of the cgroup v2 that it starts in; -1: ours
     /// Identifies its descendants later: a limit that all of them inherit and that limits nothing, for the

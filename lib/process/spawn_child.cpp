@@ -224,7 +224,7 @@ void run_spawn_child(void* spawn_child) {
     if (child.has_terminal)
         (void)need(child, SpawnStage::controlling_terminal, SYS_ioctl, 0, 0x540e /* TIOCSCTTY */, 0);
     // Takes the foreground of our terminal, if there is one; SIGTTOU is blocked like all signals. Source: tcsetpgrp(3).
-    if (with && with->is_foreground) {
+    if (with && with->is_foreground && !child.leaves_foreground) {
         auto const group = static_cast<int>(raw::call(SYS_getpid));
         (void)raw::call(SYS_ioctl, 0, 0x5410 /* TIOCSPGRP */, raw::address(&group));
     }

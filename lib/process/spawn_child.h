@@ -104,9 +104,10 @@ struct SpawnChild {
     char const* input;                  // path of the file that the first of the moves is for; null: none
     FdMove* moves;
     unsigned move_count;
-    bool has_terminal;   // it becomes the controlling one of a session of its own
-    char* listen_pid;    // room for the digits of our pid at the end of "LISTEN_PID=", null: none
-    char* watchdog_pid;  // "WATCHDOG_PID="
+    bool has_terminal;       // it becomes the controlling one of a session of its own
+    bool leaves_foreground;  // to whom has it, although the attributes want it
+    char* listen_pid;        // room for the digits of our pid at the end of "LISTEN_PID=", null: none
+    char* watchdog_pid;      // "WATCHDOG_PID="
 };
 
 /// Room for the digits of a pid and their NUL.

@@ -1,5 +1,6 @@
 """Both modes on a terminal: foreground, job control, hang-up. The terminal is a pty of the test's own."""
 
+import json
 import os
 import pty
 import re
@@ -7,7 +8,7 @@ import signal
 
 import pytest
 
-from harness.process import Exit, Stream, eventually
+from harness.process import VERSION, Exit, Stream, eventually
 
 TRAP = ("trap", "say:up", "wait")
 UP = ("trap", "say:up", "until:15")
@@ -293,6 +294,48 @@ def test_suspend_stops_nobody_whom_no_shell_would_continue(place, terminal):
         launcher.signal(number)
         launcher.wait_signal(number)
     assert signal.SIGTSTP not in [line["signal"] for line in launcher.probe.all if line["probe"] == "signal"]
+
+
+def beside(starter, *steps):
+    """A command line in the foreground of the terminal, in launch mode."""
+    configuration = starter.configuration()
+    configuration.write_text(json.dumps({"programs": {"web": {"command": [str(starter.probe), *UP]}}}))
+    return " ".join((str(starter.binary), "--main-container-version", VERSION, "--control-socket", "none",
+                     "--input-dir", str(configuration.directory), "--", str(starter.probe), *steps))
+
+
+def test_suspend_and_foreground_in_launch_mode(as_child, terminal):
+    """^Z stopped the command alone: the shell waited for us for ever."""
+    launcher = shell_job(terminal, as_child, beside(as_child, "tag:command", "say:up", "sleep:600000"))
+    line = launcher.wait_up(tag="command")
+    terminal.press(SUSPEND)
+    eventually(lambda: state(launcher, line) == "T", "the command stops")
+    terminal.press(b"echo prompt-$((40+3))\n")
+    launcher.wait_for_text("prompt-43")
+    terminal.press(b"fg\n")
+    eventually(lambda: state(launcher, line) == "S", "the command goes on")
+    terminal.press(INTERRUPT)
+    eventually(lambda: not launcher.is_alive(line["pid"]), "^C ends it: it has the foreground again")
+    terminal.press(b"echo code-$?\n")
+    launcher.wait_for_text("code-130")
+
+
+def test_program_in_the_background_of_a_shell_leaves_the_terminal_alone(as_child, terminal):
+    """It took the foreground from the shell, which then read EIO or was stopped."""
+    launcher = shell_job(terminal, as_child, beside(as_child, "report", "sleep:600000") + " &")
+    report = launcher.wait_for_probe("report")
+    assert report["foreground"] not in (report["pid"], report["pgid"])
+    terminal.press(b"echo prompt-$((40+6))\n")
+    launcher.wait_for_text("prompt-46")
+
+
+def test_terminal_is_given_back_at_the_end_of_launch_mode(as_child, terminal):
+    """Whoever shares our group, a script for example, read EIO."""
+    script = beside(as_child, "exit:0") + "; read line </dev/tty; echo got-$line"
+    launcher = terminal.start(as_child, as_child.start, "-c", script, binary="/bin/bash")
+    terminal.press(b"typed\n")
+    launcher.wait_for_text("got-typed")
+    assert launcher.wait() == Exit(code=0)
 
 
 def test_hang_up_stops_nothing(place, terminal):

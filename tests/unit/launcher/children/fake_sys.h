@@ -110,6 +110,13 @@ public:
         if (throws_at_group_of > 0 && throws_at_group_of-- == 1) throw std::bad_alloc();
         return pid;
     }
+    pid_t foreground_group() override { return terminal; }
+    void set_foreground_group(pid_t group) override {
+        if (terminal < 0) return;
+        terminal = group;
+        calls.push_back("foreground " + std::to_string(group));
+    }
+    int take_stop(pid_t pid) override { return std::exchange(stops[pid], 0); }
     pid_t own_pid() override { return own; }
     void list_children(std::vector<pid_t>& children) override {
         calls.emplace_back("list");
@@ -176,6 +183,8 @@ public:
     static constexpr pid_t first_copy = 5000;
     UniqueFd signal_fd;
     pid_t own = 7;
+    pid_t terminal = -1;         // its foreground group
+    std::map<pid_t, int> stops;  // signals that have stopped children
     std::vector<std::string> calls;
     std::shared_ptr<process::StartPlan const> last_plan;
     process::StartFiles last_files;

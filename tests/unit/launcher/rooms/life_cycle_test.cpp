@@ -47,7 +47,8 @@ protected:
         std::vector<Action> actions;
         supervisor.handle(event, std::chrono::steady_clock::now(), actions);
     }
-    void children_ended(pid_t) override { told.emplace_back("children"); }
+    void children_changed(pid_t) override { told.emplace_back("children"); }
+    void continued() override { told.emplace_back("continued"); }
     void stop_asked() override { told.emplace_back("stop asked"); }
     void hung_up() override { told.emplace_back("hung up"); }
 

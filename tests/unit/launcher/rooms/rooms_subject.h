@@ -88,7 +88,8 @@ protected:
     }
     void expect_leftovers() override { expects_leftovers = true; }
     void settled() override { told.emplace_back("settled"); }
-    void children_ended(pid_t) override { children.reap(); }
+    void children_changed(pid_t) override { children.reap(); }
+    void continued() override { foreground.continued(); }
     void stop_asked() override {}
     void hung_up() override {}
     UpgradeState state() override {
@@ -233,7 +234,8 @@ protected:
     ConfigurationKeeper keeper{options,    source,   environment, sys,   *loop, log,
                                supervisor, children, programs,    *this, line};
     PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
-    ProcessTrees trees{options, sys, table, children, channels, pid_files};
+    Foreground foreground{sys, setup};
+    ProcessTrees trees{options, sys, table, children, channels, pid_files, foreground};
     LogKeeper own_log{options.log, *loop, log, {}};
     LifeCycle life{options, setup, sys, *loop, log, own_log, supervisor, agent.pod(), *this, *this};
     Upgrader upgrader{options, environment, sys, *loop, log, console, supervisor, children, line, *this};
