@@ -85,8 +85,7 @@ public:
     Result<> run() {
         allow_all_descriptors();
         auto const flusher = TRY(net::LogFlusher::create(loop_, log_));
-        last_sequence_ = begin_sequence();
-        reserved_ = last_sequence_ + observe::SequenceFile::reserve;
+        begin_sequence();
         info::Feed feed(last_sequence_);
         info::Cache cache(feed);
         info::Agenda agenda;
@@ -116,12 +115,13 @@ public:
     }
 
 private:
-    std::uint64_t begin_sequence() {
+    /// Without a file no number is reserved, so the first event tries to reserve some.
+    void begin_sequence() {
         auto const fallback = static_cast<std::uint64_t>(wall_microseconds());
         auto const last = sequence_file_.begin(fallback);
-        if (last) return *last;
-        log_.write(log::LogLevel::warning, "no-sequence-file", last.error().text());
-        return fallback;
+        last_sequence_ = last.value_or(fallback);
+        reserved_ = last ? *last + observe::SequenceFile::reserve : fallback;
+        if (!last) log_.write(log::LogLevel::warning, "no-sequence-file", last.error().text());
     }
 
     void feed_has_grown() {

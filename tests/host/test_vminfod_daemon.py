@@ -119,6 +119,28 @@ def test_no_life_uses_a_number_twice(daemon):
     assert status(daemon)["missedEvents"] == 0
 
 
+def test_numbers_grow_after_a_start_that_could_keep_none(daemon):
+    daemon.kill()
+    sequence = daemon.files.root / "var/triton/vminfod/sequence"
+    sequence.unlink()
+    (sequence / "in-the-way").mkdir(parents=True)  # nothing can be written there, as on a full disk
+    daemon.start()
+    assert "no-sequence-file" in daemon.log.read_text()
+    answer, record = follow(daemon)
+    (sequence / "in-the-way").rmdir()
+    sequence.rmdir()
+    for number in range(10_000):
+        if sequence.exists():
+            break
+        daemon.files.write({**daemon.made[0], "alias": f"changed{number}"})
+        record = json.loads(answer.readline())
+    assert int(sequence.read_text()) > record["seq"] + 100_000
+    daemon.kill()
+    daemon.start()
+    _, again = follow(daemon)
+    assert again["seq"] > record["seq"]
+
+
 def test_it_ends_in_order(daemon):
     answer, _ = follow(daemon)
     daemon.process.terminate()
