@@ -91,7 +91,7 @@ public:
         info::Agenda agenda;
         feed_ = &feed;
         listeners_ = TRY(open_listeners(options_, configuration_));
-        if (!listeners_.missing.empty()) log_.write(log::LogLevel::warning, "not_listening", listeners_.missing);
+        if (!listeners_.missing.empty()) log_.write(log::LogLevel::warning, "not-listening", listeners_.missing);
         auto const observer =
             TRY(observe::Observer::create({.root = options_.root, .now = wall_microseconds},
                                           {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));

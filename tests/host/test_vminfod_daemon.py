@@ -78,7 +78,7 @@ def test_somebody_elses_port_is_no_reason_not_to_start(tmp_path):
                 events.append(json.loads(line)["event"])
                 if events[-1] == "listening":
                     break
-            assert events == ["not_listening", "listening"]
+            assert events == ["not-listening", "listening"]
             process.terminate()
             assert process.wait(PATIENCE) == 0
 
