@@ -412,18 +412,19 @@ private:
             if (!uuid) co_return failed(uuid.error());
             which = *uuid;
         }
-        // Each answer keeps a text of its own for as long as its reader likes.
-        auto place = histories_;
-        if (view_of(door) != View::full && histories_.use_count() > most_histories) {
+        bool const is_open = view_of(door) != View::full;
+        if (is_open && histories_.use_count() > most_histories) {  // one of them is the member
             HttpResponse busy = net::text_response(503, "too many read the history");
             busy.asks_to_retry = true;
             co_return busy;
         }
+        // Each open answer keeps a text of its own for as long as its reader likes.
+        auto place = is_open ? histories_ : nullptr;
         auto const awaited = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the history");
         around_.daemon.history(which, [awaited](Result<Text> got) { awaited->bring(std::move(got)); });
         auto const got = co_await arrival(awaited);
         if (!got) co_return failed(got.error());
-        if (view_of(door) == View::full) co_return shared_response(lines_type, *got);
+        if (!is_open) co_return shared_response(lines_type, *got);
         co_return open_history(door, *got, std::move(place));
     }
 
@@ -450,7 +451,7 @@ private:
     ServiceSettings settings_;
     Surroundings around_;
     net::HttpRouter router_;
-    std::shared_ptr<void const> histories_ = std::make_shared<char>();  // shared by each answer that is being sent
+    std::shared_ptr<void const> histories_ = std::make_shared<char>();  // shared by each open answer
     Text page_;
     std::string page_fields_;
     Text pong_ = shared(R"({"ping":"pong"})");

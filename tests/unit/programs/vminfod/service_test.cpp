@@ -394,6 +394,19 @@ TEST_F(ServiceTest, HistoryTellsTheOpenEntranceNoDetails) {
               "{\"time\":\"t\",\"uuid\":\"u\",\"command\":\"start\",\"outcome\":\"failed\"}\n");
 }
 
+TEST_F(ServiceTest, SixteenHistoriesGoOutAtOnceByTheOpenEntrance) {
+    start();
+    constexpr std::size_t most = 16;
+    int const full = ask("/history");
+    for (std::size_t i = 0; i < most; ++i)
+        (void)ask("/history", "Host: localhost\r\n", open_place);
+    run_until([&] { return daemon.asked.size() == most + 1; });
+    EXPECT_THAT(open_answer("/history"), AllOf(StartsWith("HTTP/1.1 503 "), EndsWith("too many read the history\n")));
+    for (auto const& got : daemon.asked)
+        got(std::make_shared<std::string const>("{}\n"));
+    EXPECT_THAT(read_until(full, "{}\n"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(ServiceTest, PassesUsageAndRawDataOn) {
     put(web, "web0");
     start();
