@@ -16,6 +16,9 @@ namespace {
 /// Shares of a processor need two looks; the first table waits no longer than this for the second one.
 constexpr std::chrono::milliseconds longest_first_wait{1000};
 
+/// vminfod looks at each VM that runs before it begins to answer.
+constexpr info::Patience usage_patience{.start = std::chrono::seconds(30), .whole = std::chrono::seconds(60)};
+
 /// Writes a table over the previous one. Source: ECMA-48: CUP, EL, ED.
 std::string on_terminal(std::string const& table) {
     winsize size{};
@@ -32,7 +35,7 @@ Outcome run_top(Options const& options) {
     bool const has_terminal = ::isatty(STDOUT_FILENO) == 1;
     std::chrono::milliseconds const delay(static_cast<std::int64_t>(options.delay * 1000));
     for (int shown = -1; options.count == 0 || shown < options.count; ++shown) {
-        std::string const answer = TRY(client.get("/usage", info::most_answer_bytes));
+        std::string const answer = TRY(client.get("/usage", info::most_answer_bytes, usage_patience));
         table.look(TRY(info::read_machines(answer)), std::chrono::steady_clock::now());
         bool const is_first = shown < 0;
         if (!is_first && !TRY(print(has_terminal ? on_terminal(table.text()) : table.text()))) return {};

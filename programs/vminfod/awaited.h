@@ -10,7 +10,7 @@
 
 namespace triton::program {
 
-/// A result that somebody else brings, for one task that waits for it.
+/// A result that somebody else brings, for the tasks that wait for it.
 template <class T>
 struct Awaited {
     explicit Awaited(net::Loop& loop) : arrived(loop), limit(loop) {}
@@ -44,7 +44,7 @@ template <class T>
 net::Task<Result<T>> arrival(AwaitedPtr<T> awaited) {
     while (!awaited->result)
         co_await awaited->arrived.wait();
-    co_return std::move(*awaited->result);
+    co_return *awaited->result;
 }
 
 }  // namespace triton::program

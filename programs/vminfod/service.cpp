@@ -393,10 +393,13 @@ private:
         return facts;
     }
 
+    /// All that ask meanwhile get one answer, so that those of one entrance take no place from the other.
     Task<HttpResponse> usage() {
-        auto const awaited = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the usage");
-        around_.daemon.usage([awaited](Result<Text> got) { awaited->bring(std::move(got)); });
-        auto const got = co_await arrival(awaited);
+        if (!usage_ || usage_->result) {
+            usage_ = make_awaited<Text>(around_.loop, settings_.fresh_limit, "the usage");
+            around_.daemon.usage([awaited = usage_](Result<Text> got) { awaited->bring(std::move(got)); });
+        }
+        auto const got = co_await arrival(usage_);
         if (!got) co_return failed(got.error());
         co_return shared_response(json_type, *got);
     }
@@ -463,7 +466,8 @@ private:
     std::map<std::pair<Endpoint, unsigned>, std::uint64_t> requests_;
     std::map<std::pair<bool, bool>, Made> made_status_;  // full; with names
     std::map<net::MetricsFormat, Made> made_metrics_;
-    std::size_t fresh_ = 0;  // how many wait for a fresh look
+    std::size_t fresh_ = 0;   // how many wait for a fresh look
+    AwaitedPtr<Text> usage_;  // the latest that was asked for
     std::array<Door, entrance_count> doors_{{{Entrance::unix_socket}, {Entrance::tcp}}};
 };
 

@@ -407,6 +407,22 @@ TEST_F(ServiceTest, SixteenHistoriesGoOutAtOnceByTheOpenEntrance) {
     EXPECT_THAT(read_until(full, "{}\n"), StartsWith("HTTP/1.1 200 "));
 }
 
+TEST_F(ServiceTest, AllThatAskMeanwhileGetOneUsage) {
+    start();
+    int const open = ask("/usage", "Host: localhost\r\n", open_place);
+    run_until([&] { return daemon.asked.size() == 1; });
+    int const full = ask("/usage");
+    run_ready();
+    ASSERT_EQ(daemon.asked.size(), 1U);
+    daemon.asked[0](std::make_shared<std::string const>("[]\n"));
+    for (int const client : {open, full})
+        EXPECT_THAT(read_until(client, "[]\n"), StartsWith("HTTP/1.1 200 "));
+    int const later = ask("/usage");
+    run_until([&] { return daemon.asked.size() == 2; });
+    daemon.asked[1](fail(ErrorKind::unavailable, "measure the machines"));
+    EXPECT_THAT(read_until(later, "\n"), StartsWith("HTTP/1.1 503 "));
+}
+
 TEST_F(ServiceTest, PassesUsageAndRawDataOn) {
     put(web, "web0");
     start();
