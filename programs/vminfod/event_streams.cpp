@@ -35,6 +35,7 @@ struct EventStreams::Follower {
     Entrance entrance;
     std::int64_t began_at;
     TimePoint spoke_at = std::chrono::steady_clock::now();
+    TimePoint turn_ends{};  // of the snapshot that it is in, if others wait for its place
     net::Condition wake;
     info::Reader reader;
     std::list<Follower*>::iterator place;
@@ -66,9 +67,14 @@ Task<> EventStreams::send(net::HttpStream& out, Follower& follower) {
                 co_await follower.wake.wait();
             continue;
         }
+        TimePoint const now = std::chrono::steady_clock::now();
+        if (!was_in_snapshot && reader.is_in_snapshot()) follower.turn_ends = now + settings_.snapshot_turn;
+        bool const is_waited_for = this->is_waited_for(follower);
+        if (is_waited_for && now >= follower.turn_ends) co_return;
         // A reader that keeps documents alive must take them in time. Others may be slow, and hear later what they have
         // missed.
-        out.limit_stalls(reader.is_in_snapshot() ? settings_.snapshot_limit : Duration::max());
+        Duration const limit = is_waited_for ? settings_.snapshot_turn : settings_.snapshot_limit;
+        out.limit_stalls(reader.is_in_snapshot() ? limit : Duration::max());
         bool const goes_on = co_await out.write(pieces);
         follower.spoke_at = std::chrono::steady_clock::now();
         if (!goes_on) co_return;
@@ -85,6 +91,14 @@ std::vector<info::Text> EventStreams::next_pieces(Follower& follower) const {
     if (pieces.empty() && is_silent(follower) && !follower.reader.waits_for_place())
         pieces.push_back(follower.reader.heartbeat(now));
     return pieces;
+}
+
+/// Whether it is in a snapshot, and another follower waits for the place. Peers decide how many wait and how slowly
+/// they read: each is to have its turn.
+bool EventStreams::is_waited_for(Follower const& follower) const {
+    return follower.reader.is_in_snapshot() && std::ranges::any_of(followers_, [&follower](Follower const* other) {
+               return other->entrance == follower.entrance && other->reader.waits_for_place();
+           });
 }
 
 void EventStreams::feed_has_grown() {

@@ -26,6 +26,7 @@ public:
         std::function<std::int64_t()> now;  ///< microseconds since 1970
         Duration heartbeat;
         Duration snapshot_limit;  ///< for a peer to take something of a snapshot
+        Duration snapshot_turn;   ///< for a whole snapshot, while others wait for its place
     };
 
     /// All borrowed.
@@ -47,6 +48,7 @@ private:
     net::Task<> send(net::HttpStream& out, Follower& follower);
     [[nodiscard]] std::vector<info::Text> next_pieces(Follower& follower) const;
     [[nodiscard]] bool is_silent(Follower const& follower) const;
+    [[nodiscard]] bool is_waited_for(Follower const& follower) const;
     void wake_waiting();
     void tick_at(TimePoint when);
     void tick();

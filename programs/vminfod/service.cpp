@@ -89,9 +89,10 @@ public:
           page_(shared(page())),
           page_fields_("\r\nContent-Security-Policy: " + net::page_policy(page()) + "\r\nReferrer-Policy: no-referrer"),
           turns_(around_.loop),
-          events_(std::make_shared<EventStreams>(
-              EventStreams::Settings{settings_.now, settings_.heartbeat, settings_.snapshot_limit}, around_.loop,
-              around_.cache, around_.feed)) {}
+          events_(
+              std::make_shared<EventStreams>(EventStreams::Settings{settings_.now, settings_.heartbeat,
+                                                                    settings_.snapshot_limit, settings_.snapshot_turn},
+                                             around_.loop, around_.cache, around_.feed)) {}
 
     /// Not part of the constructor, because the servers share this object.
     Result<> open() {

@@ -32,6 +32,7 @@ struct ServiceSettings {
     Duration status_age = milliseconds(100);             ///< /status and /metrics are not made more often
     Duration fresh_limit = std::chrono::seconds(30);     ///< for a fresh look
     Duration snapshot_limit = std::chrono::seconds(30);  ///< for a listener to take something of a snapshot
+    Duration snapshot_turn = std::chrono::seconds(5);    ///< for all of it, while others wait for its place
 };
 
 /// The daemon's HTTP interface, documented in docs/host/vminfod-api.md. It changes nothing: GET and HEAD only.

@@ -325,8 +325,25 @@ TEST_F(ServiceTest, WhoeverTakesNothingOfASnapshotLeavesItsPlaceToOthers) {
     for (int i = 0; i < 40; ++i)
         (void)ask("/events?snapshot=true", "Host: localhost\r\n", open_place);
     run_ready();
-    int const reader = ask("/events?snapshot=true");
+    int const reader = ask("/events?snapshot=true", "Host: localhost\r\n", open_place);
     EXPECT_THAT(read_until(reader, "]}\n\r\n"), HasSubstr("\"type\":\"ready\""));
+}
+
+TEST_F(ServiceTest, WhoeverIsSlowInASnapshotGivesWayToThoseWhoWait) {
+    settings.snapshot_turn = milliseconds(1);
+    std::string const alias(100'000, 'a');
+    for (int i = 100; i < 200; ++i)
+        put("5c2f6d1e-0000-4000-8000-000000000" + std::to_string(i), alias);
+    start();
+    std::vector<int> askers;  // one more than there are places
+    for (int i = 0; i < 33; ++i) {
+        askers.push_back(ask("/events?snapshot=true", "Host: localhost\r\n", open_place));
+        run_ready();
+    }
+    std::string slow, waiting;
+    run_until([&] { return !take(askers.front(), slow) || !take(askers.back(), waiting) || !waiting.empty(); });
+    EXPECT_LT(slow.size(), 5'000'000U);  // half of what all are
+    EXPECT_THAT(waiting + read_until(askers.back(), "]}\n\r\n"), HasSubstr("\"type\":\"ready\""));
 }
 
 TEST_F(ServiceTest, StatusShowsListenersWithHarmlessNames) {
