@@ -1,6 +1,7 @@
 #include "host/observe/bus_watch.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <optional>
 #include <utility>
@@ -47,20 +48,24 @@ struct BusWatch::State : std::enable_shared_from_this<State> {
 
     void is_connected(Result<systemd::Signals>& connected) {
         if (is_ended) return;
-        if (!connected) {
-            trouble = connected.error().text();
-            timer.call_at(std::chrono::steady_clock::now() + pause, [this] { connect(); });
-            pause = std::min<Duration>(2 * pause, longest_pause);
-            return settle();
-        }
+        if (!connected) return try_later(connected.error());
+        UniqueFd duplicate{::fcntl(connected->fd(), F_DUPFD_CLOEXEC, 3)};
+        int const err = errno;
+        if (!duplicate) return try_later(fail(err, "watch the system's bus").error());
         signals = std::make_shared<systemd::Signals>(*std::move(connected));
-        UniqueFd duplicate{::fcntl(signals->fd(), F_DUPFD_CLOEXEC, 3)};
         readable = std::make_shared<net::Descriptor>(loop, std::move(duplicate));
         trouble.clear();
         pause = first_pause;
         if (is_settled) notices.lost("connected to the bus");
         settle();
         net::spawn(loop, listen(shared_from_this()));
+    }
+
+    void try_later(Error const& why) {
+        trouble = why.text();
+        timer.call_at(std::chrono::steady_clock::now() + pause, [this] { connect(); });
+        pause = std::min<Duration>(2 * pause, longest_pause);
+        settle();
     }
 
     void settle() {
