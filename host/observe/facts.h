@@ -32,7 +32,9 @@ struct Facts {
     std::string state = "booting";  ///< "booting", "running", "refreshing", "stuck", "stopping"
     std::string doing;              ///< one line for people: "working", "reading all machines"
     std::int64_t started_at = 0;
+    std::int64_t uptime = 0;                   ///< microseconds, also where the wall clock has stepped
     std::optional<std::int64_t> refreshed_at;  ///< when the latest full refresh was complete
+    std::int64_t since_refresh = 0;            ///< microseconds since then, likewise
     std::uint64_t refreshes = 0;
     std::uint64_t missed = 0;       ///< events that only a refresh has found
     std::uint64_t reloads = 0;      ///< each of one machine

@@ -87,6 +87,10 @@ std::string text_of(info::Document const& document, std::string_view property) {
     return text ? *text : std::string();
 }
 
+std::int64_t microseconds_since(TimePoint begin) {
+    return std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - begin).count();
+}
+
 template <class Entry>
 void keep_latest(std::vector<Entry>& entries, Entry entry) {
     if (entries.size() == most_log_entries) entries.erase(entries.begin());
@@ -242,6 +246,8 @@ public:
 
     [[nodiscard]] Facts facts() const {
         Facts facts = facts_;
+        facts.uptime = microseconds_since(began_);
+        facts.since_refresh = microseconds_since(refreshed_at_);
         TimePoint const before = steady_now() - notice_patience;
         for (auto const& [machine, found] : unexplained_)
             facts.missed += static_cast<std::uint64_t>(
@@ -439,9 +445,10 @@ private:
         if (!is_refreshing_ || around_.agenda.is_refreshing()) return;
         is_refreshing_ = false;
         watch_zfs();
-        refresh_.took = std::chrono::duration_cast<std::chrono::microseconds>(steady_now() - refresh_begun_).count();
+        refresh_.took = microseconds_since(refresh_begun_);
         ++facts_.refreshes;
         facts_.refreshed_at = settings_.now();
+        refreshed_at_ = steady_now();
         keep_latest(facts_.refresh_log, refresh_);
     }
 
@@ -663,6 +670,8 @@ private:
     std::map<info::Ticket, std::function<void(Result<>)>> waiting_;
     std::map<std::string, std::uint64_t> generations_;  // of each machine's latest observation
     Facts facts_;
+    TimePoint const began_ = steady_now();
+    TimePoint refreshed_at_;
     std::map<std::string, std::vector<TimePoint>, std::less<>>
         unexplained_;  // when a refresh has found changes, by machine
     Facts::Refresh refresh_;

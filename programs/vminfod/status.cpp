@@ -177,7 +177,7 @@ std::string status_text(StatusFacts const& facts, bool is_full, bool names_liste
     std::int64_t const now = facts.now;
     json::Writer out;
     out.open('{').member("pid", ::getpid()).member("version", facts.version);
-    out.member("uptime", uptime_text(now - daemon.started_at));
+    out.member("uptime", uptime_text(daemon.uptime));
     out.key("memory").open('{').member("rss", facts.resident_bytes).close('}');
     out.member("state", daemon.state).member("status", daemon.doing);
     out.member("numVms", facts.machines).member("unreadableVms", facts.unreadable);
@@ -185,7 +185,7 @@ std::string status_text(StatusFacts const& facts, bool is_full, bool names_liste
     write_queue(out.key("queue"), facts.queue);
     if (daemon.refreshed_at) {
         out.member("lastRefresh", time_text(*daemon.refreshed_at));
-        out.member("lastRefreshAgo", age_text(now - *daemon.refreshed_at));
+        out.member("lastRefreshAgo", age_text(daemon.since_refresh));
     }
     out.member("refreshes", daemon.refreshes).member("missedEvents", daemon.missed).member("reloads", daemon.reloads);
     out.member("writtenOffThreads", daemon.written_off);

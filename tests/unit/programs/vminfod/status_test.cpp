@@ -19,7 +19,9 @@ StatusFacts some_facts() {
     facts.daemon.state = "running";
     facts.daemon.doing = "working";
     facts.daemon.started_at = facts.now - 54'632'550'000;
+    facts.daemon.uptime = 54'632'550'000;
     facts.daemon.refreshed_at = facts.now - 61'000'000;
+    facts.daemon.since_refresh = 61'000'000;
     facts.daemon.refreshes = 2;
     facts.daemon.missed = 1;
     facts.daemon.reloads = 7;
@@ -68,6 +70,13 @@ TEST(Status, CountsListenersThatItDoesNotName) {
     EXPECT_THAT(status_text(some_facts(), true, false),
                 AllOf(HasSubstr(R"("listeners":{"unix":0,"tcp":1},"refreshLog":)"), Not(HasSubstr("eventsListeners")),
                       Not(HasSubstr("vminfo/1.0"))));
+}
+
+TEST(Status, AgesOfTheDaemonDoNotFollowTheWallClock) {
+    StatusFacts facts = some_facts();
+    facts.now += 56LL * 365 * 86'400 * 1'000'000;
+    EXPECT_THAT(status_text(facts, false, false),
+                AllOf(HasSubstr(R"_("uptime":"54632.55s (15.18h)")_"), HasSubstr(R"("lastRefreshAgo":"61s")")));
 }
 
 TEST(Metrics, ComeInBothFormats) {
