@@ -120,7 +120,7 @@ void add_daemon(MetricsWriter& out, DaemonFacts const& daemon) {
     out.single("vminfod_missed_events", Type::counter, "Events that only a refresh has found.",
                static_cast<double>(daemon.missed));
     out.single("vminfod_reloads", Type::counter, "Machines that were read again.", static_cast<double>(daemon.reloads));
-    out.single("vminfod_written_off_threads", Type::counter, "Threads that hang at a machine's launcher.",
+    out.single("vminfod_written_off_threads", Type::gauge, "Threads that hang at a machine's launcher.",
                static_cast<double>(daemon.written_off));
     out.single("vminfod_stuck", Type::gauge, "1 while a look at a machine hangs, and nothing else is looked at.",
                daemon.is_stuck ? 1 : 0);

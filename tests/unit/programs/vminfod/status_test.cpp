@@ -79,6 +79,14 @@ TEST(Status, AgesOfTheDaemonDoNotFollowTheWallClock) {
                 AllOf(HasSubstr(R"_("uptime":"54632.55s (15.18h)")_"), HasSubstr(R"("lastRefreshAgo":"61s")")));
 }
 
+TEST(Metrics, ThreadsThatHangMayReturn) {
+    StatusFacts facts = some_facts();
+    facts.daemon.written_off = 3;
+    EXPECT_THAT(
+        metrics_text(facts, net::MetricsFormat::open_metrics),
+        AllOf(HasSubstr("# TYPE vminfod_written_off_threads gauge\n"), HasSubstr("\nvminfod_written_off_threads 3\n")));
+}
+
 TEST(Metrics, ComeInBothFormats) {
     std::string const open = metrics_text(some_facts(), net::MetricsFormat::open_metrics);
     EXPECT_THAT(open, HasSubstr("# TYPE vminfod_vms gauge\n# HELP vminfod_vms Machines, by state.\n"
