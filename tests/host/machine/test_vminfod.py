@@ -182,6 +182,12 @@ def test_files_are_told_as_they_are(host, vmadm, vminfod, machine):
         assert events.until(lambda event: True)["vm"]["state"] == "unreadable"
         path.write_text(text)
         assert events.until(lambda event: True)["vm"]["alias"] == "seen"
+        # It is taken away and put back, which says nothing of a unit that runs.
+        path.rename(good)
+        events.until(lambda event: event["type"] == "delete")
+        good.rename(path)
+        back = events.until(lambda event: event["type"] == "create")["vm"]
+        assert back["state"] == "running" and back["pid"] > 0
         # The directory is replaced by another one, where a machine has another name.
         directory = path.parent
         other = directory.with_name("other")
