@@ -44,28 +44,33 @@ static_assert(stage_texts.size() == static_cast<std::size_t>(Stage::start) + 1);
 
 std::string proc_file(std::int64_t pid, char const* name) { return "/proc/" + std::to_string(pid) + "/" + name; }
 
-/// The directory of a control group, in either layout of /sys/fs/cgroup; empty when that hierarchy is not mounted
-/// there.
-std::string cgroup_directory(std::string_view controllers, std::string_view path) {
+/// Opens the top of a hierarchy of control groups, in either layout of /sys/fs/cgroup; nothing when that hierarchy is
+/// not mounted there.
+Result<UniqueFd> open_hierarchy(std::string_view controllers) {
     std::string const top = "/sys/fs/cgroup";
     std::vector<std::string> places;
     if (controllers.empty())
-        places = {top + "/unified", top};
+        places = {top, top + "/unified"};
     else if (controllers.starts_with("name="))
         places = {top + "/" + std::string(controllers.substr(5))};
     else
         places = {top + "/" + std::string(controllers)};
     for (std::string const& place : places) {
-        std::string directory = place + std::string(path);
-        if (::access((directory + "/cgroup.procs").c_str(), W_OK) == 0) return directory;
+        UniqueFd directory{::open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+        if (directory && ::faccessat(directory.get(), "cgroup.procs", F_OK, 0) == 0) return directory;
+        if (errno != ENOENT) return fail(errno, "open " + place);
     }
-    return "";
+    return UniqueFd();
+}
+
+bool has_line(std::string_view text, std::string_view line) {
+    return ("\n" + std::string(text)).find("\n" + std::string(line) + "\n") != std::string::npos;
 }
 
 /// Opens the files by which a process enters the leader's control groups, so that the machine's limits hold for the
-/// program, too. Errors: `denied` and others when a group cannot be entered, since the program would then run without
-/// limits.
-Result<std::vector<UniqueFd>> open_cgroups(std::string_view groups) {
+/// program, too. `own`: those of this process. Errors: when a group cannot be entered, since the program would then run
+/// without limits.
+Result<std::vector<UniqueFd>> open_cgroups(std::string_view groups, std::string_view own) {
     std::vector<UniqueFd> files;
     while (!groups.empty()) {
         std::size_t const end = std::min(groups.find('\n'), groups.size());
@@ -74,11 +79,15 @@ Result<std::vector<UniqueFd>> open_cgroups(std::string_view groups) {
         std::size_t const first = line.find(':');
         std::size_t const second = line.find(':', first + 1);
         if (second == std::string_view::npos) continue;
-        std::string const directory =
-            cgroup_directory(line.substr(first + 1, second - first - 1), line.substr(second + 1));
-        if (directory.empty()) continue;
-        UniqueFd procs{::open((directory + "/cgroup.procs").c_str(), O_WRONLY | O_CLOEXEC)};
-        if (!procs) return fail(errno, "enter the control group " + directory);
+        if (has_line(own, line)) continue;
+        std::string const controllers(line.substr(first + 1, second - first - 1));
+        UniqueFd const top = TRY(open_hierarchy(controllers));
+        if (!top) continue;
+        // The machine chooses the path, which may be too long below another one.
+        std::string const path = line.substr(second) == ":/" ? "." : std::string(line.substr(second + 2));
+        UniqueFd const group{::openat(top.get(), path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
+        UniqueFd procs{group ? ::openat(group.get(), "cgroup.procs", O_WRONLY | O_CLOEXEC) : -1};
+        if (!procs) return fail(errno, "enter its control group of \"" + controllers + "\"");
         files.push_back(std::move(procs));
     }
     return files;
@@ -302,7 +311,7 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     }
     // Changing this process is fine, since it ends soon.
     ::putenv(const_cast<char*>(path_of_root));  // by which execvpe(3) finds the program, whatever the caller's is
-    entry.groups = TRY(open_cgroups(groups));
+    entry.groups = TRY(open_cgroups(groups, TRY(read_file("/proc/self/cgroup", most_proc_bytes))));
     entry.limits = TRY(limits_of(leader));
     entry.caller = ::getpid();
     Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed

@@ -89,6 +89,35 @@ def test_what_goes_beyond_a_limit_is_stopped(host, vmadm, limited):
     assert vmadm("get", limited).returncode == 0
 
 
+def test_a_program_gets_into_a_group_with_a_long_path_or_does_not_run(host, vmadm, limited):
+    """A machine with control groups of its own can make groups in them, and remove them at any moment."""
+    leader = json.loads(vmadm.ok("get", limited))["pid"]
+    before = host.run("cat", f"/proc/{leader}/cgroup", check=True).stdout.splitlines()
+    place = next(line.split(":", 2) for line in before if line.split(":")[1] in ("pids", ""))
+    top = "/sys/fs/cgroup/pids" if place[1] else "/sys/fs/cgroup"
+    script = """
+cd "$1$2"
+if test "$4" = down; then
+    name=$(printf %0250d 0); left=$((4080 - ${#2}))
+    while test $left -gt 260; do mkdir $name; cd -P $name; left=$((left - 251)); done
+    name=$(printf %0"$left"d 0); mkdir $name; cd -P $name
+fi
+echo $3 >cgroup.procs
+"""
+    def move(where):
+        host.run("bash", "-ec", script, "bash", top, place[2], str(leader), where, check=True)
+
+    move("down")
+    try:
+        inside = "cat /proc/1/cgroup; echo; cat /proc/self/cgroup"
+        leaders, own = vmadm.ok("exec", limited, "/usr/bin/busybox", "sh", "-c", inside).split("\n\n")
+        assert leaders.strip() == own.strip()
+        assert max(map(len, host.run("cat", f"/proc/{leader}/cgroup", check=True).stdout.splitlines())) > 4070
+    finally:
+        move("up")
+        host.run("find", f"{top}{place[2]}", "-mindepth", "1", "-type", "d", "-delete")
+
+
 @pytest.mark.not_in_vm("to write a gigabyte takes minutes there, and test_on_openzfs.py has a smaller quota")
 def test_a_quota_is_enforced_or_said_not_to_be(host, vmadm, tiny):
     uuid = new_uuid()
