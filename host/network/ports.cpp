@@ -179,6 +179,7 @@ Result<> guard_ports(std::span<Port const> ports, Host& host) {
         auto const link = host.link(port.host_link());
         if (!link && link.error().kind == ErrorKind::not_found) continue;  // it comes, and is joined with its rules
         TRY(of_port(port, link));
+        if (TRY(is_of_another(port, host))) continue;
         TRY(of_port(port, port.rules.empty() ? unguard_port(port, host)
                                              : host.change_rules(guard_transaction(port.host_link(), port.rules))));
     }

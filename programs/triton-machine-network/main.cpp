@@ -1,15 +1,20 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include <dirent.h>
 #include <unistd.h>
 
 #include "host/network/documents.h"
 #include "host/network/host.h"
 #include "host/network/ports.h"
 #include "lib/base/default_signals.h"
+#include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
 #include "lib/base/uuid.h"
 #include "lib/base/write_all.h"
@@ -26,8 +31,17 @@ struct Paths {
     std::string connect;
 };
 
+Paths paths_of(Uuid const& uuid) {
+    std::string const directory = std::string(network::directory) + "/" + uuid.text() + "/";
+    return {.ports = directory + std::string(network::ports_name),
+            .raised = directory + std::string(network::raised_name),
+            .inside = directory + std::string(network::inside_name),
+            .connect = directory + std::string(network::connect_name)};
+}
+
 constexpr std::size_t most_bytes = 4 << 20;
-constexpr std::chrono::seconds join_limit{120};  // systemd-nspawn may have much to do before it makes links
+// systemd-nspawn may change the owner of a whole tree before it makes links. This unit is stopped with the machine.
+constexpr std::chrono::hours join_limit{24};
 
 Result<> lower(Paths const& paths, network::Host& host) {
     std::vector<network::Port> ports = TRY(network::read_ports(paths.ports));
@@ -52,13 +66,45 @@ Result<> prepare(Paths const& paths, network::Host& host) {
     return network::save(paths.connect, network::inside_text(inside), 0644);
 }
 
+/// Gives the links the rules of an update that came after `ports` had been read.
+Result<> guard_anew(Paths const& paths, std::vector<network::Port> ports, network::Host& host) {
+    for (;;) {  // an operator decides how many updates there are
+        std::vector<network::Port> now = TRY(network::read_ports(paths.raised));
+        if (network::ports_text(now) == network::ports_text(ports)) return {};
+        TRY(network::guard_ports(now, host));
+        ports = std::move(now);
+    }
+}
+
+/// Gives the links of a machine that is up their rules again.
+Result<> guard(Paths const& paths, network::Host& host) {
+    std::vector<network::Port> const ports = TRY(network::read_ports(paths.raised));
+    TRY(network::guard_ports(ports, host));
+    return guard_anew(paths, ports, host);
+}
+
 Result<> join(Paths const& paths, network::Host& host) {
     std::vector<network::Port> const ports = TRY(network::read_ports(paths.raised));
     TRY(network::join_ports(ports, std::chrono::steady_clock::now() + join_limit, host));
-    // An update that found no link yet has left its rules there.
-    std::vector<network::Port> const now = TRY(network::read_ports(paths.raised));
-    if (network::ports_text(now) == network::ports_text(ports)) return {};
-    return network::guard_ports(now, host);
+    return guard_anew(paths, ports, host);
+}
+
+/// For all machines: whoever replaces the host's firewall (`nft flush ruleset`) has removed their rules, too.
+Result<> guard_all(network::Host& host) {
+    std::string const top(network::directory);
+    std::unique_ptr<DIR, int (*)(DIR*)> const all(::opendir(top.c_str()), ::closedir);
+    if (!all && errno == ENOENT) return {};
+    if (!all) return fail(errno, "open " + top);
+    Result<> result;
+    while (dirent const* const entry = TRY(next_entry(all.get(), top))) {
+        auto const uuid = Uuid::parse(entry->d_name);
+        if (!uuid) continue;
+        auto guarded = guard(paths_of(*uuid), host);  // goes on after errors: each machine has its own rules
+        if (guarded) continue;
+        guarded = fail(guarded.error().kind, "VM " + uuid->text() + ": " + guarded.error().text());
+        if (result) result = std::move(guarded);
+    }
+    return result;
 }
 
 int say(std::string const& text) {
@@ -73,21 +119,18 @@ struct Verb {
 constexpr Verb verbs[] = {{"up", prepare}, {"join", join}, {"down", lower}};
 
 /// triton-machine-network up|join|down NAME: runs before, during and after systemd-nspawn@NAME.service. Machines that
-/// are not ours are left alone.
+/// are not ours are left alone. triton-machine-network guard: runs after nftables.service has changed its rules.
 int run(int count, char** arguments) {
-    std::string_view const name = count == 3 ? arguments[1] : "";
-    auto const* const verb = std::ranges::find(verbs, name, &Verb::name);
-    if (verb == std::ranges::end(verbs)) return say("usage: triton-machine-network up|join|down NAME");
-    auto const uuid = Uuid::parse(arguments[2]);
-    if (!uuid) return 0;
-    std::string const directory = std::string(network::directory) + "/" + uuid->text() + "/";
-    Paths const paths{.ports = directory + std::string(network::ports_name),
-                      .raised = directory + std::string(network::raised_name),
-                      .inside = directory + std::string(network::inside_name),
-                      .connect = directory + std::string(network::connect_name)};
+    std::string_view const name = count > 1 ? arguments[1] : "";
+    bool const is_for_all = name == "guard" && count == 2;
+    auto const* const verb = std::ranges::find(verbs, count == 3 ? name : "", &Verb::name);
+    if (!is_for_all && verb == std::ranges::end(verbs))
+        return say("usage: triton-machine-network up|join|down NAME, or triton-machine-network guard");
+    auto const uuid = is_for_all ? std::nullopt : Uuid::parse(arguments[2]);
+    if (!is_for_all && !uuid) return 0;
     auto host = network::RealHost::open();
     if (!host) return say(host.error().text());
-    Result<> const done = verb->run(paths, *host);
+    Result<> const done = is_for_all ? guard_all(*host) : verb->run(paths_of(*uuid), *host);
     return done ? 0 : say(done.error().text());
 }
 

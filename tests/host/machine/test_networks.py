@@ -122,6 +122,29 @@ def test_a_machine_sends_only_from_what_is_its_own(host, vmadm, tiny):
     assert any(answers(vmadm, one, "10.77.0.22") for _ in range(20))
 
 
+def test_rules_of_machines_stay_when_the_firewall_of_the_host_changes(host, vmadm, tiny):
+    one = make(vmadm, tiny, nic(23))
+    make(vmadm, tiny, nic(24))
+    sees(vmadm, one, "ip", "addr", "add", "10.77.0.98/24", "dev", "eth0")
+
+    def rules_now() -> list[str]:
+        return sorted(host.run("nft", "list", "table", "netdev", "triton").stdout.splitlines())
+
+    rules = rules_now()
+    assert any("10.77.0.23" in line for line in rules)
+    for verb in ("start", "reload", "restart", "stop"):
+        host.run("nft", "flush", "ruleset", check=True)
+        host.run("systemctl", verb, "nftables", check=True)
+        assert rules_now() == rules, verb
+    assert answers(vmadm, one, "10.77.0.24")
+    assert not answers(vmadm, one, "10.77.0.24", "-I", "10.77.0.98")
+    assert "triton-machine-network: " not in host.run("journalctl", "-u", "nftables", check=True).stdout
+    host.run("nft", "flush", "ruleset", check=True)
+    done = host.run("/usr/libexec/triton/triton-machine-network", "guard")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert rules_now() == rules
+
+
 def test_nics_come_and_go_with_the_next_start(host, vmadm, tiny):
     uuid = make(vmadm, tiny, nic(31))
     done = vmadm("update", uuid, payload=json.dumps({"add_nics": [nic(32)]}))

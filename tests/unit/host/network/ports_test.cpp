@@ -135,6 +135,7 @@ TEST(Ports, ThatHaveBecomeAnotherMachinesStay) {
     host.make(own.host_link(), "veth");
     host.give(own.host_link(), "5e6a4c11-0c2f-4a44-8c1f-000000000002 net1");
     EXPECT_EQ(text_of(lower_ports(std::vector{own}, host)), "ok");
+    EXPECT_EQ(text_of(guard_ports(std::vector{own}, host)), "ok");
     EXPECT_THAT(host.calls, IsEmpty());
     EXPECT_EQ(host.count(), 3U);
     host.give(own.host_link(), "5e6a4c11-0c2f-4a44-8c1f-000000000001 net1");  // its interface had another name
