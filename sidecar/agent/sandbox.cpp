@@ -153,6 +153,7 @@ public:
     }
     int load() {
         if (!context_) return ENOMEM;
+        note(::seccomp_attr_set(context_, SCMP_FLTATR_API_SYSRAWRC, 1));  // otherwise each error is ECANCELED
         note(::seccomp_attr_set(context_, SCMP_FLTATR_CTL_TSYNC, 1));
         note(::seccomp_attr_set(context_, SCMP_FLTATR_CTL_OPTIMIZE, 2));
         if (error_ == 0) note(::seccomp_load(context_));
@@ -230,6 +231,13 @@ constexpr std::array always_allowed{SCMP_SYS(read),
                                     SCMP_SYS(set_robust_list),
                                     SCMP_SYS(rseq)};
 
+/// Whether the error of a load says that there are no filters here: the kernel does not have them, or the sandbox of a
+/// container runtime refuses them with an error of its choice. Two are libseccomp's own: EOPNOTSUPP when TSYNC is not
+/// there, and EFAULT for any error of the kernel that it does not expect, such as EPERM and ENOSYS.
+bool is_without_filters(int err) {
+    return err == EOPNOTSUPP || err == EFAULT || err == EINVAL || err == EACCES;
+}
+
 }  // namespace
 
 Result<> drop_rights(SandboxRules const& rules, SandboxReport& report) {
@@ -280,9 +288,9 @@ Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {
     filter.allow_if(SCMP_SYS(ioctl), {equal(1, FIONREAD)});
     filter.allow_if(SCMP_SYS(tgkill), {equal(0, static_cast<std::uint64_t>(::getpid()))});  // abort(3)
     int const err = filter.load();
-    if (err == ENOSYS || err == EINVAL) {  // this kernel, or a sandbox that acts as one, does not have it
+    if (is_without_filters(err)) {
         report.missing += report.missing.empty() ? "" : "; ";
-        report.missing += "this kernel has no seccomp filters";
+        report.missing += "no seccomp filter: the kernel has none, or its use is forbidden here";
         return {};
     }
     if (err != 0) return fail(err, "load the seccomp filter");

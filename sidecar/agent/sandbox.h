@@ -37,7 +37,8 @@ bool is_out_of_reach(std::string const& path);
 /// fails with EPERM: no program is executed, no process made, no memory made executable, no socket opened except the
 /// rules say (a pair of Unix streams can be made), none bound to an address and none made to listen, no file opened for
 /// writing but by openat2(2), whose flags a filter cannot see (Landlock does), and no signal sent, not even by
-/// fcntl(2): whose F_SETOWN, F_SETSIG and O_ASYNC would have the kernel send it. Errors: those of seccomp(2).
+/// fcntl(2): whose F_SETOWN, F_SETSIG and O_ASYNC would have the kernel send it. Where seccomp is not there, or
+/// forbidden, the report says so. Errors: the others of seccomp(2).
 Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report);
 
 }  // namespace triton::agent

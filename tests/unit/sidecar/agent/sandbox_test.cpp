@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,10 +14,14 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <linux/filter.h>
 #include <linux/landlock.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
+#include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -160,6 +165,41 @@ TEST_F(Sandbox, TheFilterLeavesWhatTheAgentDoes) {
     });
     if (wrong == skipped) GTEST_SKIP() << "no seccomp filter in this build, or by this kernel";
     EXPECT_EQ(wrong, 0);
+}
+
+/// Has the kernel answer seccomp(2), and prctl(2) where it sets a filter, with an error, as a container runtime does.
+bool forbid_seccomp(int err) {
+    auto const answer = static_cast<std::uint32_t>(SECCOMP_RET_ERRNO | err);
+    std::array<sock_filter, 7> program{{
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 3, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_prctl, 0, 3),
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, PR_SET_SECCOMP, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, answer),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    }};
+    sock_fprog const filter{program.size(), program.data()};
+    return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter, 0, 0) == 0;
+}
+
+TEST_F(Sandbox, WithoutSeccompTheReportSaysSo) {
+    constexpr int skipped = 100;
+    for (int const err : {EPERM, EACCES, ENOSYS, EINVAL}) {
+        for (bool const is_known : {false, true}) {
+            int const wrong = in_child([err, is_known] {
+                // libseccomp looks once what the kernel can do. Known before, it is the load that fails.
+                if (is_known) ::seccomp_release(::seccomp_init(SCMP_ACT_ALLOW));
+                if (!forbid_seccomp(err)) return skipped;
+                SandboxReport report;
+                if (!filter_system_calls({}, report)) return 1;
+                return report.has_seccomp || report.missing.find("no seccomp") == std::string::npos ? 2 : 0;
+            });
+            if (wrong == skipped) GTEST_SKIP() << "this kernel has no seccomp filters";
+            EXPECT_EQ(wrong, 0) << err << is_known;
+        }
+    }
 }
 
 /// What an attacker does who makes the agent run his code under the launcher's uid: it reaches the control socket by
