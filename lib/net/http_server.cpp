@@ -228,6 +228,7 @@ public:
           handshake_turns_(around_.loop),
           bodies_(around_.loop, settings_.limits.bodies),
           slot_freed_(around_.loop),
+          slot_fell_silent_(around_.loop),
           idle_(around_.loop) {
         note_silence();
     }
@@ -288,6 +289,7 @@ private:
             --server_.open_;
             --server_.around_.figures.open_connections;
             server_.slot_freed_.notify_all();
+            server_.slot_fell_silent_.notify_all();
             if (server_.open_ == 0 && server_.is_stopping_) server_.have_stopped();
             server_.note_silence();
         }
@@ -295,6 +297,7 @@ private:
         void wait() {
             heard();
             place_ = server_.silent_.insert(server_.silent_.end(), this);
+            server_.slot_fell_silent_.notify_all();
             server_.note_silence();
         }
         /// Waits for a peer that takes nothing of an answer: such a peer counts as silent.
@@ -433,11 +436,15 @@ private:
         return true;
     }
 
-    /// Waits until a slot is free: connections that gave way stay open for a moment.
+    /// Waits until a slot is free: connections that gave way stay open for a moment. If nobody is silent, all are being
+    /// answered; the first of them that is silent again, or has gone, makes room.
     Task<> make_room() {
         while (open_ >= settings_.limits.connections) {
-            (void)evict();  // if nobody is silent, all are being answered, and that ends soon
-            co_await slot_freed_.wait();
+            if (evict()) {
+                co_await slot_freed_.wait();
+            } else {
+                co_await slot_fell_silent_.wait();
+            }
         }
     }
 
@@ -911,6 +918,7 @@ private:
     PeerCount answers_;
     Places bodies_;
     Condition slot_freed_;
+    Condition slot_fell_silent_;  // or was freed
     Timer idle_;
     TimePoint silent_since_{};
     std::function<void()> stopped_;

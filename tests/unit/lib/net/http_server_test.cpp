@@ -31,7 +31,7 @@ HttpStream::Piece piece(std::string text) { return std::make_shared<std::string 
 
 class HttpServerTest : public testing::Test, protected tests::HttpTalk {
 protected:
-    enum Route : std::uint8_t { now, text, shared, numbers, large_stream, forever, headers };
+    enum Route : std::uint8_t { now, text, shared, numbers, large_stream, forever, headers, held };
 
     ~HttpServerTest() override {
         clients.clear();
@@ -74,6 +74,11 @@ protected:
                 response.fields = "\r\nX-Kept: yes";
                 response.body = std::string(request.host) + "," + std::string(request.origin) + "," +
                                 std::string(request.last_event_id) + "," + std::string(request.user_agent);
+                break;
+            case held:
+                ++held_answers;
+                co_await released.wait();
+                response.body = "hello";
                 break;
         }
         co_return response;
@@ -124,6 +129,8 @@ protected:
     std::vector<unsigned> statuses;
     std::size_t written = 0;
     std::size_t broken = 0;
+    std::size_t held_answers = 0;
+    Condition released{loop};
     std::optional<HttpServer> server;
 
 private:
@@ -133,7 +140,8 @@ private:
                        {"/numbers"},
                        {"/large"},
                        {"/forever"},
-                       {"/headers"}}};
+                       {"/headers"},
+                       {"/held"}}};
     static log::Log::Settings silent() {
         log::Log::Settings quiet;
         quiet.level = log::LogLevel::off;
@@ -285,6 +293,22 @@ TEST_F(HttpServerTest, ConnectionsThatTakeNothingGiveTheirSlotsUp) {
         (void)ask("/shared");
     run_until([&] { return statuses.size() == 3; });
     EXPECT_THAT(read_until(ask("/now"), "hello"), StartsWith("HTTP/1.1 200"));
+    EXPECT_EQ(figures.evicted_connections, 1);
+}
+
+TEST_F(HttpServerTest, WhoIsAnsweredGivesWayOnceTheAnswerIsGiven) {
+    settings.limits.connections = 2;
+    start();
+    int const first = ask("/held");
+    int const second = ask("/held");
+    run_until([&] { return held_answers == 2; });
+    int const waiting = ask("/now");
+    run_ready();
+    EXPECT_EQ(figures.connections, 3);
+    released.notify_all();
+    EXPECT_THAT(read_until(first, "hello"), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(read_until(second, "hello"), StartsWith("HTTP/1.1 200"));
+    EXPECT_THAT(read_until(waiting, "hello"), StartsWith("HTTP/1.1 200"));
     EXPECT_EQ(figures.evicted_connections, 1);
 }
 
