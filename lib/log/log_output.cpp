@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -19,9 +20,15 @@ constexpr std::size_t kept = 16 * 1024;  // bytes of an empty buffer
 
 }  // namespace
 
-LogOutput::LogOutput(int fd) : fd_(fd), kind_(kind_of(fd)) {}
+LogOutput::LogOutput(int fd) { take(fd); }
 
-LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)), fd_(owned_.get()), kind_(kind_of(fd_)) {}
+LogOutput::LogOutput(UniqueFd fd) : owned_(std::move(fd)) { take(owned_.get()); }
+
+void LogOutput::take(int fd) {
+    fd_ = fd;
+    kind_ = kind_of(fd);
+    if (kind_ == Kind::terminal) open_terminal();
+}
 
 LogOutput::Kind LogOutput::kind_of(int fd) {
     struct stat status;
@@ -34,10 +41,23 @@ LogOutput::Kind LogOutput::kind_of(int fd) {
     return ::isatty(fd) == 1 ? Kind::terminal : Kind::file;  // /dev/null takes everything at once too
 }
 
+/// Opens the terminal for us alone, where /proc and its permissions let us.
+void LogOutput::open_terminal() {
+    std::string const path = "/proc/self/fd/" + std::to_string(fd_);
+    UniqueFd own{::open(path.c_str(), O_WRONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC)};
+    struct stat shared;
+    struct stat opened;
+    bool const is_same = own && ::fstat(fd_, &shared) == 0 && ::fstat(own.get(), &opened) == 0 &&
+                         S_ISCHR(opened.st_mode) && shared.st_rdev == opened.st_rdev;
+    if (!is_same) return;
+    owned_ = std::move(own);
+    fd_ = owned_.get();
+    kind_ = Kind::own_terminal;
+}
+
 void LogOutput::replace(UniqueFd fd) {
     owned_ = std::move(fd);
-    fd_ = owned_.get();
-    kind_ = kind_of(fd_);
+    take(owned_.get());
     is_blocked_ = false;
     // A full disk may have cut a line off: the new file gets all of it.
     written_ = begun_line();
@@ -78,7 +98,8 @@ long LogOutput::write_some(char const* data, std::size_t size) const {
 
 long LogOutput::write_unwatched(char const* data, std::size_t size) const {
     switch (kind_) {
-        case Kind::file: return ::write(fd_, data, size);
+        case Kind::file:
+        case Kind::own_terminal: return ::write(fd_, data, size);
         case Kind::socket: return ::send(fd_, data, size, MSG_DONTWAIT | MSG_NOSIGNAL);
         case Kind::pipe: {
             iovec const part{const_cast<char*>(data), size};
@@ -90,13 +111,13 @@ long LogOutput::write_unwatched(char const* data, std::size_t size) const {
         case Kind::terminal: break;
         case Kind::none: errno = EBADF; return -1;
     }
-    // A writable pipe has room for PIPE_BUF bytes, a terminal for a line; rarely, another writer takes that room first.
+    // A writable pipe has room for PIPE_BUF bytes, a terminal for one character; rarely, another writer takes it first.
     pollfd ready{fd_, POLLOUT, 0};
     if (::poll(&ready, 1, 0) <= 0) {
         errno = EAGAIN;
         return -1;
     }
-    return ::write(fd_, data, std::min<std::size_t>(size, kind_ == Kind::pipe ? PIPE_BUF : 512));
+    return ::write(fd_, data, std::min<std::size_t>(size, kind_ == Kind::pipe ? PIPE_BUF : 1));
 }
 
 void LogOutput::flush() {

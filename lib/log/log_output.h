@@ -12,14 +12,15 @@ namespace triton::log {
 
 /// A bounded buffer in front of a descriptor that must never block us.
 ///
-/// O_NONBLOCK cannot be used: it belongs to the open file, which we share with our children and our parent. So each
-/// kind of file has its own way of not waiting.
+/// O_NONBLOCK cannot be set: it belongs to the open file, which we share with our children and our parent. So each
+/// kind of file has its own way of not waiting. A terminal is opened once more: no other way keeps a write to it from
+/// waiting, because poll(2) tells that there is room, and not how much the written characters need.
 class LogOutput final : public LineOutput {
 public:
     static constexpr std::size_t capacity = 256 * 1024;
 
     LogOutput() = default;
-    /// `fd` is borrowed.
+    /// `fd` is borrowed; fd() is another one when it is a terminal.
     explicit LogOutput(int fd);
     explicit LogOutput(UniqueFd fd);
 
@@ -41,9 +42,11 @@ public:
     [[nodiscard]] int fd() const { return fd_; }
 
 private:
-    enum class Kind : std::uint8_t { none, file, socket, pipe, terminal };
+    enum class Kind : std::uint8_t { none, file, socket, pipe, terminal, own_terminal };
 
     static Kind kind_of(int fd);
+    void take(int fd);
+    void open_terminal();
     [[nodiscard]] std::size_t begun_line() const;  // where the line that is being written begins
     long write_some(char const* data, std::size_t size) const;
     long write_unwatched(char const* data, std::size_t size) const;

@@ -357,6 +357,20 @@ def test_hang_up_stops_nothing(place, terminal):
     assert launcher.wait() == Exit(code=0)
 
 
+def test_screen_that_nobody_reads_stops_nothing(place):
+    """Its window hangs, or its log driver. A terminal tells that there is room, and a write to it waits all the same."""
+    keys, end = pty.openpty()
+    launcher = place.launch(place.configuration("say:up", "exit:1"), "--server-count", "5", "--restart-delay", "1ms",
+                            "--restart-max-delay", "1ms", stdin=end, stdout=end, place=["--terminal"])
+    os.close(end)
+    launcher.events = None
+    for _ in range(400):
+        launcher.wait_up()
+    launcher.signal(signal.SIGTERM)
+    assert launcher.wait() == Exit(code=0)
+    os.close(keys)
+
+
 def test_frozen_screen_stops_nothing(place, terminal):
     """Pitfall 16 on a terminal: ^S holds output for as long as somebody likes."""
     launcher = terminal.start(place, place.launch, place.configuration("say:up", "exit:1"), "--server-count", "5",
