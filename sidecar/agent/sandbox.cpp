@@ -234,9 +234,7 @@ constexpr std::array always_allowed{SCMP_SYS(read),
 /// Whether the error of a load says that there are no filters here: the kernel does not have them, or the sandbox of a
 /// container runtime refuses them with an error of its choice. Two are libseccomp's own: EOPNOTSUPP when TSYNC is not
 /// there, and EFAULT for any error of the kernel that it does not expect, such as EPERM and ENOSYS.
-bool is_without_filters(int err) {
-    return err == EOPNOTSUPP || err == EFAULT || err == EINVAL || err == EACCES;
-}
+bool is_without_filters(int err) { return err == EOPNOTSUPP || err == EFAULT || err == EINVAL || err == EACCES; }
 
 }  // namespace
 
