@@ -18,14 +18,6 @@ constexpr std::size_t most_ips = 20;
 constexpr std::size_t most_addresses = 32;
 constexpr std::size_t most_client_ids = 20;
 
-bool is_dynamic(std::string_view ip) { return ip == "dhcp" || ip == "addrconf"; }
-
-/// Parses an address without a prefix.
-std::optional<Address> parse_host(std::string_view text) {
-    if (text.find('/') != std::string_view::npos) return std::nullopt;
-    return parse_address(text);
-}
-
 /// The 32 bits of an IPv4 address.
 std::uint32_t bits_of(Address const& address) {
     in_addr bytes{};
@@ -42,12 +34,7 @@ std::optional<Address> first_v4(Nic const& nic) {
 
 /// Turns `ip` and `netmask` of older payloads into the first of `ips`, and makes them from it again.
 void normalise_addresses(Nic& nic) {
-    if (nic.ips.empty() && nic.ip) {
-        auto const prefix = nic.netmask ? prefix_of_netmask(*nic.netmask) : std::nullopt;
-        // a text that is not a netmask stays unchanged, and is refused together with the address
-        std::string const network = prefix ? std::to_string(*prefix) : nic.netmask.value_or("");
-        nic.ips.push_back(is_dynamic(*nic.ip) || network.empty() ? *nic.ip : *nic.ip + "/" + network);
-    }
+    if (nic.ips.empty() && nic.ip) nic.ips.push_back(entry_of(*nic.ip, nic.netmask));
     if (auto const address = first_v4(nic)) {
         nic.ip = address->text;
         nic.netmask = netmask_of_prefix(address->prefix);
@@ -313,6 +300,21 @@ std::optional<Address> parse_address(std::string_view text) {
     if (!prefix || *prefix < 0 || *prefix > bits) return std::nullopt;
     address.prefix = static_cast<int>(*prefix);
     return address;
+}
+
+std::optional<Address> parse_host(std::string_view text) {
+    if (text.find('/') != std::string_view::npos) return std::nullopt;
+    return parse_address(text);
+}
+
+bool is_dynamic(std::string_view ip) { return ip == "dhcp" || ip == "addrconf"; }
+
+std::string entry_of(std::string const& ip, std::optional<std::string> const& netmask) {
+    auto const prefix = netmask ? prefix_of_netmask(*netmask) : std::nullopt;
+    // a text that is not a netmask stays unchanged, and is refused together with the address
+    std::string const network = prefix ? std::to_string(*prefix) : netmask.value_or("");
+    bool const is_v6 = ip.find(':') != std::string::npos;  // it has a prefix of its own
+    return is_dynamic(ip) || is_v6 || network.empty() ? ip : ip + "/" + network;
 }
 
 bool is_broadcast_of(Nic const& nic, std::string_view text) {

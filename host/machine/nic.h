@@ -32,6 +32,13 @@ struct Address {
     [[nodiscard]] std::string cidr() const { return text + "/" + std::to_string(prefix); }
 };
 std::optional<Address> parse_address(std::string_view text);
+/// Parses an address without a prefix.
+std::optional<Address> parse_host(std::string_view text);
+
+/// Whether an entry of `ips` says that a server gives the address.
+bool is_dynamic(std::string_view ip);
+/// The entry of `ips` that `ip` and `netmask` make: "10.0.0.5/24".
+std::string entry_of(std::string const& ip, std::optional<std::string> const& netmask);
 
 /// Whether a text is the broadcast address of an IPv4 network of the interface.
 bool is_broadcast_of(Nic const& nic, std::string_view text);

@@ -236,7 +236,7 @@ void check_whole(Machine& machine, Reader& reader) {
     for (std::string& fault : route_faults(machine.routes))
         reader.bad_value("routes", std::move(fault));
     for (std::string const& resolver : machine.resolvers) {
-        if (!parse_address(resolver))
+        if (!parse_host(resolver))
             reader.bad_value("resolvers", "resolvers: " + json::quoted(resolver) + " is not an address");
     }
 }
@@ -347,10 +347,54 @@ void forget_derived(json::Object& object, json::Object const& given) {
                 std::erase_if(object, [name](json::Member const& member) { return member.key == name; });
     };
     forget("ips", {"ip", "netmask"});
-    forget("ip", {"ips"});
-    forget("netmask", {"ips"});
     forget("gateways", {"gateway"});
-    forget("gateway", {"gateways"});
+}
+
+/// The entry of `ips` that `ip` tells of.
+json::Array::iterator told_by_ip(json::Array& ips) {
+    auto const find = [&ips](auto is_it) {
+        return std::ranges::find_if(ips, [&is_it](json::Node const& node) {
+            auto const* const text = node.get<std::string>();
+            return text && is_it(*text);
+        });
+    };
+    auto const address = find([](std::string const& text) {
+        auto const parsed = parse_address(text);
+        return parsed && parsed->family == Family::v4;
+    });
+    return address != ips.end() ? address : find(is_dynamic);
+}
+
+/// Puts a text into a list, in the place of an entry or before the first; without a text nothing of the list stays.
+void put_in_place(json::Object& object, std::string_view name, std::optional<std::string> const& text,
+                  json::Array::iterator (*place_in)(json::Array&)) {
+    json::Member* const member = find(object, name);
+    auto* const list = member ? std::get_if<json::Array>(&member->node.value) : nullptr;
+    if (!list || !text) {  // then it is made from what there is
+        std::erase_if(object, [name](json::Member const& other) { return other.key == name; });
+        return;
+    }
+    auto const place = place_in(*list);
+    if (place == list->end())
+        list->insert(list->begin(), json::Node{*text});
+    else
+        place->value = *text;
+}
+
+/// Makes `ips` and `gateways` of what is given for their first entries by `ip`, `netmask` and `gateway`. Their other
+/// entries stay.
+void follow_first(json::Object& object, json::Object const& given) {
+    auto const text_of = [&object](std::string_view name) {
+        json::Member const* const member = find(object, name);
+        auto const* const text = member ? member->node.get<std::string>() : nullptr;
+        return text ? std::optional(*text) : std::nullopt;
+    };
+    if ((find(given, "ip") || find(given, "netmask")) && !find(given, "ips")) {
+        auto const ip = text_of("ip");
+        put_in_place(object, "ips", ip ? std::optional(entry_of(*ip, text_of("netmask"))) : std::nullopt, told_by_ip);
+    }
+    if (find(given, "gateway") && !find(given, "gateways"))
+        put_in_place(object, "gateways", text_of("gateway"), [](json::Array& gateways) { return gateways.begin(); });
 }
 
 void update_object(Verb const& verb, std::string_view name, json::Node const& given, json::Array& list,
@@ -373,6 +417,7 @@ void update_object(Verb const& verb, std::string_view name, json::Node const& gi
         else
             object.push_back(value);
     }
+    follow_first(object, values);
 }
 
 /// When a new interface is primary, the old one no longer is.

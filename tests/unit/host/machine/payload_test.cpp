@@ -298,6 +298,42 @@ TEST(Updates, NicsAreAddedChangedAndRemovedByTheirMac) {
     EXPECT_THAT(update->at_start(), ElementsAre("nics"));
 }
 
+TEST(Updates, TheFirstAddressIsChangedAloneByItsOldNames) {
+    Machine const before =
+        machine(R"("nics":[{"mac":"2:0:0:0:0:1","nic_tag":"e","ips":["fd00::5/64","10.0.0.5/24","10.0.0.6/24"],)"
+                R"("gateways":["10.0.0.1","10.0.0.2"]}])");
+    struct Row {
+        std::string_view given;
+        std::vector<std::string> ips, gateways;
+    };
+    std::vector<std::string> const gateways = before.nics[0].gateways;
+    std::vector<Row> const rows{
+        {R"("netmask":"255.255.0.0")", {"fd00::5/64", "10.0.0.5/16", "10.0.0.6/24"}, gateways},
+        {R"("ip":"10.0.0.9")", {"fd00::5/64", "10.0.0.9/24", "10.0.0.6/24"}, gateways},
+        {R"("ip":"dhcp")", {"fd00::5/64", "dhcp", "10.0.0.6/24"}, gateways},
+        {R"("ip":"fd00::9/64")", {"fd00::5/64", "fd00::9/64", "10.0.0.6/24"}, gateways},
+        {R"("ip":"10.0.0.9","ips":["10.0.0.7/24"])", {"10.0.0.7/24"}, gateways},
+        {R"("gateway":"10.0.0.3")", before.nics[0].ips, {"10.0.0.3", "10.0.0.2"}},
+        {R"("gateway":null)", before.nics[0].ips, {}},
+    };
+    for (Row const& row : rows) {
+        std::string const text = R"({"update_nics":[{"mac":"2:0:0:0:0:1",)" + std::string(row.given) + "}]}";
+        auto const update = read_update(before, payload(text));
+        ASSERT_TRUE(update) << row.given << update.error().json();
+        EXPECT_EQ(update->machine.nics[0].ips, row.ips) << row.given;
+        EXPECT_EQ(update->machine.nics[0].gateways, row.gateways) << row.given;
+    }
+    Machine const without = machine(R"("nics":[{"mac":"2:0:0:0:0:1","nic_tag":"e","ips":["fd00::5/64"]}])");
+    auto const update = read_update(
+        without, payload(R"({"update_nics":[{"mac":"2:0:0:0:0:1","ip":"10.0.0.5","netmask":"255.0.0.0"}]})"));
+    ASSERT_TRUE(update) << update.error().json();
+    EXPECT_THAT(update->machine.nics[0].ips, ElementsAre("10.0.0.5/8", "fd00::5/64"));
+}
+
+TEST(Creation, AResolverIsOneAddress) {
+    EXPECT_EQ(fault_of(R"("resolvers":["8.8.8.8","8.8.8.8/24"])"), "resolvers: \"8.8.8.8/24\" is not an address");
+}
+
 TEST(Updates, AFlagInATextMovesThePrimaryInterfaceToo) {
     for (std::string const yes : {"true", "\"true\""}) {
         auto const update = read_update(
