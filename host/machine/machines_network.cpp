@@ -94,7 +94,7 @@ std::vector<Nic> Machines::raised_nics(Uuid const& uuid) const {
     auto const ports = network::read_ports(file_of(network_path(uuid), network::raised_name));
     if (!ports) return nics;
     for (network::Port const& port : *ports)
-        nics.push_back({.mac = port.mac});
+        nics.push_back({.mac = port.mac, .nic_tag = port.tag.name, .vlan_id = port.vlan, .ips = port.addresses});
     return nics;
 }
 

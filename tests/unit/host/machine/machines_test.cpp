@@ -394,21 +394,26 @@ TEST_F(MachinesTest, AnAddressIsThereOnlyOnce) {
 }
 
 /// A running machine has the NICs of its start, whatever an update has made of them.
-TEST_F(MachinesTest, AMacIsTakenAsLongAsAMachineRunsWithIt) {
+TEST_F(MachinesTest, AMacOrAnAddressIsTakenAsLongAsAMachineRunsWithIt) {
     Host host(directory());
     Creation const made = creation();
     ASSERT_EQ(text_of(host.machines->create(made)), "ok");
     fs::path const network = host.root() / "run/triton/network" / made.machine.uuid.text();
     fs::create_directories(network);
     std::string const mac = "02:08:20:0a:0b:0c";
-    std::ofstream(network / "raised.json") << network::ports_text({{.mac = mac, .tag = {"e", {}, "br0"}}});
+    std::ofstream(network / "raised.json")
+        << network::ports_text({{.mac = mac, .tag = {"e", {}, "br0"}, .vlan = 5, .addresses = {"10.0.0.5"}}});
     Creation const other = creation(R"(,"nics":[{"nic_tag":"e","mac":")" + mac + R"(","ips":["10.0.0.2/24"]}])");
     auto const refused = host.machines->create(other);
     EXPECT_EQ(text_of(refused), conflict_text);
     EXPECT_THAT(refused.error().details,
                 ElementsAre("VM " + made.machine.uuid.text() + " has the same until it is stopped or rebooted"));
+    Creation const same_address = creation(R"(,"nics":[{"nic_tag":"e","vlan_id":5,"ips":["10.0.0.5/24"]}])");
+    EXPECT_EQ(text_of(host.machines->create(same_address)), conflict_text);
+    EXPECT_EQ(text_of(host.machines->create(creation(R"(,"nics":[{"nic_tag":"e","ips":["10.0.0.5/24"]}])"))), "ok");
     fs::remove(network / "raised.json");
     EXPECT_EQ(text_of(host.machines->create(other)), "ok");
+    EXPECT_EQ(text_of(host.machines->create(same_address)), "ok");
 }
 
 /// The links of a machine that is starting may come after an update of it.
