@@ -47,11 +47,6 @@ Result<NetworkPlan> Machines::plan_network(Machine const& machine) {
 }
 
 Result<> Machines::check_network(Machine const& machine) {
-    // The 12 bits of IEEE 802.1Q have it, and Linux keeps it for itself.
-    constexpr std::int64_t reserved_vlan = 4095;
-    for (Nic const& nic : machine.nics)
-        if (nic.vlan_id == std::optional(reserved_vlan))
-            return fail(ErrorKind::invalid, "invalid vlan_id for NIC: 4095 (Linux has VLANs up to 4094)");
     (void)TRY(plan_network(machine));
     return {};
 }

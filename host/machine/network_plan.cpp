@@ -29,6 +29,10 @@ Result<network::Port> port_of(Machine const& machine, std::size_t number, networ
     std::string const name = plan_text(nic, number);
     auto tag = tags.get(nic.nic_tag);
     if (!tag) return fail(name + ": " + tag.error().text());
+    // The 12 bits of IEEE 802.1Q have it, and Linux keeps it for itself.
+    constexpr std::int64_t reserved_vlan = 4095;
+    if (nic.vlan_id == std::optional(reserved_vlan))
+        return fail(name + ": invalid vlan_id for NIC: 4095 (Linux has VLANs up to 4094)");
     network::Guard const guard = guard_of(nic);
     std::vector<std::string> addresses;
     for (netlink::Address const& address : addresses_of(nic.ips))

@@ -76,6 +76,8 @@ TEST(NetworkPlan, RefusesWhatCannotBe) {
                   nic.allow_restricted_traffic = true;
               }),
               "ok");
+    EXPECT_EQ(refusal([](Machine& made) { made.nics[1].vlan_id = 4095; }),
+              "nics[1] (02:00:00:00:00:02): invalid vlan_id for NIC: 4095 (Linux has VLANs up to 4094)");
     EXPECT_EQ(refusal([](Machine& made) { made.routes = {{"10.9.0.0/16", json::Node{std::string("nics[2]")}}}; }),
               "routes: 10.9.0.0/16: nics[2] does not exist");
     EXPECT_EQ(refusal([](Machine& made) { made.routes = {{"10.9.0.0/16", json::Node{std::string("10.5.0.1")}}}; }),
