@@ -888,12 +888,12 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load_whole(uuid);
 }
 
-/// Lets an update that has no room for its metadata, or whose quota the pool refuses, fail as a whole. It would stay to
-/// be finished, before anything else, also before what makes room. After a kill nobody knows any more what was before:
-/// such an update is finished.
-void Machines::take_back_until_quota(Operation& operation, Machine const& before) {
-    auto const quota = std::ranges::find(operation.steps, "quota", &Step::name);
-    operation.undone_before = static_cast<std::size_t>(quota - operation.steps.begin()) + 1;
+/// Lets an update that has no room for its metadata, whose quota the pool refuses, or whose rules the host cannot make
+/// fail as a whole. It would stay to be finished, before anything else, also before what makes room. After a kill
+/// nobody knows any more what was before: such an update is finished.
+void Machines::take_back_until_rules(Operation& operation, Machine const& before) {
+    auto const limits = std::ranges::find(operation.steps, "limits", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(limits - operation.steps.begin());
     for (Step& step : operation.steps) {
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
         if (step.name == "metadata")
@@ -903,6 +903,8 @@ void Machines::take_back_until_quota(Operation& operation, Machine const& before
                 return written;
             };
         if (step.name == "quota") step.undo = [this, before] { return tune_tree(before, tree_of(before.uuid), false); };
+        if (step.name == "configuration for systemd") step.undo = [this, before] { return derive(before); };
+        if (step.name == "rules of its links") step.undo = [this, before] { return guard_network(before); };
     }
 }
 
@@ -917,7 +919,7 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
     Operation operation = change(update.machine, false);
-    take_back_until_quota(operation, before);
+    take_back_until_rules(operation, before);
     until_saved(operation, shared);
     TRY(perform_marked(uuid, operation));
     return update;

@@ -179,7 +179,7 @@ private:
     Operation rebooting(Uuid const& uuid, bool force);
     void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
-    void take_back_until_quota(Operation& operation, Machine const& before);
+    void take_back_until_rules(Operation& operation, Machine const& before);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
     Result<NetworkPlan> plan_network(Machine const& machine);

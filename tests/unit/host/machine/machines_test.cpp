@@ -158,11 +158,15 @@ public:
     Result<std::string> first_program() override { return std::string("/usr/libexec/triton/triton-machine-init"); }
     Result<> check(std::span<network::Port const>) override { return {}; }
     Result<> guard(std::span<network::Port const> ports) override {
+        bool const has_rules =
+            std::ranges::any_of(ports, [](network::Port const& port) { return !port.rules.empty(); });
+        if (has_rules && !has_nft) return fail(ErrorKind::unavailable, "there is no nft on this host");
         guarded.assign(ports.begin(), ports.end());
         return {};
     }
     Result<> lower(std::span<network::Port const>) override { return {}; }
     std::vector<network::Port> guarded;
+    bool has_nft = true;
     bool is_gone = false;
 };
 
@@ -438,6 +442,29 @@ TEST_F(MachinesTest, AnUpdateLeavesItsRulesForLinksThatAreToCome) {
     fs::remove(network / "raised.json");  // as `down` does
     ASSERT_TRUE(host.machines->update(uuid, updating(R"({"alias":"a"})")));
     EXPECT_FALSE(fs::exists(network / "raised.json"));
+}
+
+/// What may send anything needs no nft, and its machine can run where there is none.
+TEST_F(MachinesTest, AnUpdateWhoseRulesCannotBeMadeIsTakenBack) {
+    Host host(directory());
+    host.networks.has_nft = false;
+    Creation const made = creation(
+        R"(,"nics":[{"nic_tag":"admin","ips":["10.0.0.2/24"],"allow_dhcp_spoofing":true,"allow_ip_spoofing":true,)"
+        R"("allow_mac_spoofing":true,"allow_restricted_traffic":true}])");
+    Uuid const uuid = made.machine.uuid;
+    std::string const mac = made.machine.nics.front().mac;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const network = host.root() / "run/triton/network" / uuid.text();
+    fs::copy_file(network / "ports.json", network / "raised.json");  // as `up` does
+    std::string const change = R"({"update_nics":[{"mac":")" + mac + R"(","allow_ip_spoofing":false}]})";
+    auto const refused = host.machines->update(uuid, updating(change));
+    ASSERT_FALSE(refused);
+    EXPECT_EQ(refused.error().text(), "there is no nft on this host");
+    EXPECT_THAT(refused.error().details, IsEmpty());
+    EXPECT_EQ(host.machines->get(uuid)->nics.front().allow_ip_spoofing, true);
+    for (char const* const file : {"ports.json", "raised.json"})
+        EXPECT_THAT(network::read_ports((network / file).string())->front().rules, IsEmpty()) << file;
+    EXPECT_TRUE(host.machines->update(uuid, updating(R"({"alias":"a"})")));
 }
 
 TEST_F(MachinesTest, ALaunchConfigurationThatIsRefusedMakesNoMachine) {
