@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdio>
 
 #include <fcntl.h>
@@ -10,27 +9,9 @@
 #include <unistd.h>
 
 #include "lib/base/place.h"
+#include "lib/base/write_all.h"
 
 namespace triton::launcher {
-
-namespace {
-
-/// Calls write(2) without the signal that comes with EFBIG and EPIPE: that would go to us, and our blocked signals are
-/// read and forwarded.
-ssize_t write_quietly(int fd, std::string_view text) {
-    ssize_t const result = ::write(fd, text.data(), text.size());
-    int const err = errno;
-    if (result >= 0 || (err != EPIPE && err != EFBIG)) return result;
-    sigset_t own;
-    ::sigemptyset(&own);
-    ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
-    timespec const at_once{};
-    (void)::sigtimedwait(&own, nullptr, &at_once);
-    errno = err;
-    return result;
-}
-
-}  // namespace
 
 Result<> RotatingFile::open() {
     auto const place = Place::find(settings().path, Place::LastLink::follow);

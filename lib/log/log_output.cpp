@@ -6,11 +6,12 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
+
+#include "lib/base/write_all.h"
 
 namespace triton::log {
 
@@ -85,14 +86,7 @@ void LogOutput::append(std::string_view line) {
 /// at once: otherwise it would be read as one from outside, be forwarded, and wake the loop up for the next failure.
 long LogOutput::write_some(char const* data, std::size_t size) const {
     long const result = write_unwatched(data, size);
-    int const err = errno;
-    if (result >= 0 || (err != EPIPE && err != EFBIG)) return result;
-    sigset_t own;
-    ::sigemptyset(&own);
-    ::sigaddset(&own, err == EPIPE ? SIGPIPE : SIGXFSZ);
-    timespec const at_once{};
-    (void)::sigtimedwait(&own, nullptr, &at_once);  // finds nothing for a socket, which does not send one
-    errno = err;
+    if (result < 0) take_signal_of(errno);
     return result;
 }
 

@@ -17,6 +17,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
+#include "lib/base/write_all.h"
 #include "lib/json/limits.h"
 #include "lib/json/text.h"
 #include "lib/process/syscall_groups.h"
@@ -164,7 +165,9 @@ public:
         UniqueFd const file{::memfd_create("seccomp", MFD_CLOEXEC)};
         int const err = errno;
         if (!file) return fail(err, "make a memory file");
-        check(::seccomp_export_bpf(context_.get(), file.get()));
+        int const exported = ::seccomp_export_bpf(context_.get(), file.get());
+        if (exported < 0) take_signal_of(EFBIG);  // a limit of the size of files also applies to this one
+        check(exported);
         if (error_ != 0) return fail(error_, "compile a seccomp filter");
         off_t const bytes = ::lseek(file.get(), 0, SEEK_END);
         std::vector<sock_filter> code(static_cast<std::size_t>(bytes) / sizeof(sock_filter));

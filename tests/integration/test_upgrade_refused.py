@@ -58,6 +58,18 @@ def test_a_refused_configuration_keeps_nobody_from_an_upgrade(running):
     assert_goes_on(running, pid)
 
 
+def test_a_state_that_is_too_large_for_a_file_ends_nobody(as_child):
+    """A limit of the size of files also holds in memory: its SIGXFSZ was passed on, and ended all processes."""
+    controlled = Controlled(as_child, {"talk": {"steps": [f"print:{100 * 'x'}"] * 200 + ["trap", "say:up", "until:15"],
+                                                "output": {"format": "prefix"}}},
+                            place=["--file-size", "16384"])
+    controlled.launcher.wait_up()
+    eventually(lambda: len(controlled.ctl("logs", "-n", 1000, "talk")) > 16384, "the lines are kept")
+    assert "cannot write the state: File too large" in controlled.ctl("upgrade", BINARY, expect=1)
+    controlled.launcher.signal(signal.SIGUSR1)
+    assert controlled.launcher.wait_for_probe("signal")["signal"] == signal.SIGUSR1
+
+
 REFUSED = {
     "nothing": (lambda area: area / "nowhere", "cannot execute {}: No such file or directory"),
     "directory": (lambda area: area, "cannot execute {}: Permission denied"),
