@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include <unistd.h>
+
+#include "host/machine/listing.h"
 #include "lib/base/root_prefix.h"
+#include "lib/base/write_all.h"
 #include "programs/completion/usage_formatter.h"
 
 namespace triton::program {
@@ -69,6 +73,10 @@ std::string examples_of(std::string_view command) {
 }
 
 }  // namespace
+
+void tell_error(Error const& error, bool as_json) {
+    (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
+}
 
 std::unexpected<Failure> usage(std::string text) { return std::unexpected(Failure{fail(std::move(text)).error(), 2}); }
 

@@ -21,6 +21,8 @@ struct Failure {
 };
 using Outcome = std::expected<void, Failure>;
 
+void tell_error(Error const& error, bool as_json);
+
 /// Something is wrong with the command line.
 std::unexpected<Failure> usage(std::string text);
 

@@ -115,7 +115,7 @@ std::expected<Uuid, Failure> one_machine(machine::Machines& machines, Options co
 std::expected<std::vector<Uuid>, Failure> several_machines(machine::Machines& machines, Options const& options,
                                                            std::string_view command);
 
-/// Does something with each machine; continues after an error, and returns the first one.
+/// Does something with each machine; tells each error, and continues after it.
 template <class Each>
 Outcome for_each_machine(Options const& options, std::string_view command, Each each) {
     auto const host = TRY_RUN(Host::open(options));
@@ -124,10 +124,8 @@ Outcome for_each_machine(Options const& options, std::string_view command, Each 
     for (Uuid const& uuid : uuids) {
         Result<> const done = each(*host, uuid);
         if (done) continue;
-        if (outcome)
-            outcome = std::unexpected(Failure{done.error()});
-        else
-            say(machine::harmless(done.error().text()));
+        tell_error(done.error(), options.has_json_errors);
+        outcome = std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true});
     }
     return outcome;
 }

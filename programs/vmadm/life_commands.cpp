@@ -137,8 +137,10 @@ Outcome run_prepare(Options const& options) {
     if (!options.words.empty()) return usage("too many arguments for prepare: " + json::quoted(options.words.front()));
     auto const host = TRY_RUN(Host::open(options));
     Outcome outcome;
-    for (machine::BrokenFile const& failed : TRY_RUN(host->machines().prepare())) {
-        say("VM " + failed.name + ": " + failed.error.text());
+    for (machine::BrokenFile& failed : TRY_RUN(host->machines().prepare())) {
+        failed.error.reason = "VM " + failed.name + ": " + failed.error.text();
+        failed.error.attempted.clear();
+        tell_error(failed.error, options.has_json_errors);
         outcome = std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true});
     }
     return outcome;

@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "host/machine/listing.h"
 #include "lib/base/default_signals.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
@@ -18,10 +17,6 @@
 namespace triton::program {
 
 namespace {
-
-void tell_error(Error const& error, bool as_json) {
-    (void)write_all(STDERR_FILENO, machine::error_text(error, as_json));  // nobody to tell
-}
 
 /// The index of the command, which follows options of the whole program; one of them, --root, has a value.
 std::size_t place_of_command(std::vector<std::string> const& words) {

@@ -200,6 +200,8 @@ def test_messages_and_exit_codes(vmadm, tiny):
         (["validate", "update", "lx"], '{"ram":64}', 0, "VALID 'update' payload for lx brand VMs.\n"),
         (["update", "msg", "ram=64", "-n", "--strict", "x=1"], None, 1, 'unknown property "x"\n'),
         (["-E", "get", missing], None, 1, f'{{"error":{{"code":"notFound","message":"VM {missing} not found","details":[]}}}}\n'),
+        (["-E", "kill", "msg", uuid], None, 1,
+         f'{{"error":{{"code":"refused","message":"Cannot find running init PID for VM {uuid}","details":[]}}}}\n' * 2),
     ]:
         got = vmadm.says(*words, payload=text)
         assert got[0] == code and got[1].startswith(expected), (words, got)
