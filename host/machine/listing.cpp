@@ -188,11 +188,15 @@ Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
     filter.key_ = text.substr(0, equals);
     filter.value_ = text.substr(equals + 1);
     if (!is_key(filter.key_, true)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(filter.key_));
-    if (Property const* const property = find_property(filter.key_)) filter.key_ = property->name;
+    Property const* const property = find_property(filter.key_);
+    if (property) filter.key_ = property->name;
+    bool const is_uuid = property && property->value.shape == &uuid_shape;
     if (filter.value_.starts_with("~")) {
         TRY(filter.compile(std::string_view(filter.value_).substr(1)));
     } else if (auto mac = canonical_mac(filter.value_); mac && filter.key_.ends_with(".mac")) {
         filter.value_ = std::move(*mac);
+    } else if (auto const uuid = Uuid::parse(filter.value_); uuid && is_uuid) {
+        filter.value_ = uuid->text();
     }
     return filter;
 }

@@ -53,6 +53,12 @@ TEST(Filters, MacsHaveSeveralSpellings) {
     EXPECT_TRUE(matches("nics.*.mac=02:00:00:00:00:02"));
 }
 
+TEST(Filters, UuidsMayHaveUpperCaseLetters) {
+    json::Node const shown = node(R"({"image_uuid":"5e6a4c11-0c2f-4a44-8c1f-00000000000a","tags":{"uuid":"A"}})");
+    EXPECT_TRUE(Filter::parse("image_uuid=5E6A4C11-0C2F-4A44-8C1F-00000000000A", "lookup")->matches(shown));
+    EXPECT_TRUE(Filter::parse("tags.uuid=A", "lookup")->matches(shown));
+}
+
 TEST(Filters, MistakesAreErrors) {
     EXPECT_EQ(Filter::parse("color=red", "filter").error().text(), "Invalid filter key: \"color\"");
     EXPECT_EQ(Filter::parse("nics.x.ip=1", "lookup").error().text(), "Invalid lookup key: \"nics.x.ip\"");
