@@ -983,7 +983,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
     machine.autoboot = true;
     // First, because after a kill it matters what the host does, and then what is told of it.
     TRY(parts_.units.set_autostart(uuid, true));
-    TRY(store_.save(machine));
+    TRY(store_.save_alone(machine));
     if (!is_under_way) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
@@ -1007,7 +1007,7 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         if (machine.phase == Phase::installed) disabled = parts_.units.set_autostart(uuid, false);
         if (!disabled || machine.autoboot == std::optional(false)) return;
         machine.autoboot = false;
-        disabled = store_.save(machine);
+        disabled = store_.save_alone(machine);
     };
     bool const is_asked = !status.is_down() && !options.force;
     if (is_asked) {

@@ -239,6 +239,12 @@ Result<> Store::save(Machine const& machine) const {
     return Reserve(layout_.state()).replace(file_of(machine.uuid), file_text(machine));
 }
 
+Result<> Store::save_alone(Machine const& machine) const {
+    auto saved = save(machine);
+    Reserve(layout_.state()).restore();
+    return saved;
+}
+
 Result<> Store::remove(Uuid const& uuid) const {
     TRY(remove_file(exit_of(uuid)));  // first: who is killed in between finds the machine, and removes it again
     return remove_file(file_of(uuid));

@@ -75,6 +75,8 @@ public:
     /// machine is removed.
     [[nodiscard]] bool exists(Uuid const& uuid) const;
     Result<> save(Machine const& machine) const;
+    /// The same outside of an operation, at whose end the room that is kept for deletions would be restored.
+    Result<> save_alone(Machine const& machine) const;
     /// Removes a machine's file and the record of its last exit.
     Result<> remove(Uuid const& uuid) const;
     /// Keeps what a machine was that is being deleted. On a full disk it takes the room that is kept for deletions.

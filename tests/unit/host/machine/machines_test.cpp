@@ -444,6 +444,20 @@ TEST_F(MachinesTest, AnUpdateLeavesItsRulesForLinksThatAreToCome) {
     EXPECT_FALSE(fs::exists(network / "raised.json"));
 }
 
+/// On a full disk both may have needed it, and even a deletion needs it then.
+TEST_F(MachinesTest, AStartAndAStopLeaveTheRoomForDeletions) {
+    Host host(directory());
+    Creation const made = creation();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const reserve = host.root() / "var/triton/vmadm/reserve";
+    fs::remove(reserve);
+    ASSERT_TRUE(host.machines->stop(made.machine.uuid, {}));
+    EXPECT_TRUE(fs::exists(reserve));
+    fs::remove(reserve);
+    ASSERT_TRUE(host.machines->start(made.machine.uuid));
+    EXPECT_TRUE(fs::exists(reserve));
+}
+
 /// What may send anything needs no nft, and its machine can run where there is none.
 TEST_F(MachinesTest, AnUpdateWhoseRulesCannotBeMadeIsTakenBack) {
     Host host(directory());
