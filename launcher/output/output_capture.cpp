@@ -142,6 +142,7 @@ struct OutputCapture::Pipe {
     bool is_paused = false;
     bool is_ending = false;              // the process has ended ..
     std::uint64_t until_end = 0;         // .. and this many bytes of its output are still unread
+    bool is_leaving = false;             // it is in leaving_
     std::unique_ptr<ScreenModes> modes;  // of a terminal
     bool has_return = false;             // the last byte was a CR; what it means depends on the next one
     std::uint64_t run_begin = 0;         // the first chunk of the latest start
@@ -569,12 +570,27 @@ void OutputCapture::end_terminal(OutputKey key) {
 
 /// Closes a pipe that was drained as far as there was room.
 void OutputCapture::let_go(std::unique_ptr<Pipe> pipe) {
-    if (pipe->is_ending) return leaving_.push_back(std::move(pipe));
+    if (pipe->is_ending) {
+        pipe->is_leaving = true;
+        return leaving_.push_back(std::move(pipe));
+    }
     if (pipe->to->mid_line_of == pipe.get()) pipe->to->mid_line_of = nullptr;
     bool const is_wanted = pipe->to->is_wanted;
     DestinationKey const key = pipe->to->key;
     pipe.reset();
     if (!is_wanted) leave_unused(key);
+}
+
+/// Puts a pipe of an earlier version where it belongs. A version that does not say which ones leave names that one
+/// first which its number has now.
+void OutputCapture::take_place(std::unique_ptr<Pipe> pipe, bool is_leaving) {
+    OutputKey const key = pipe->key;
+    if (is_leaving || (pipe->modes && pipe->is_ending)) return let_go(std::move(pipe));
+    if (pipe->modes) return void(terminals_.insert_or_assign(key, std::move(pipe)));
+    Process& process = processes_[key];
+    auto& mine = pipe->stream == OutputStream::out ? process.out : process.err;
+    if (mine) return let_go(std::move(pipe));
+    mine = std::move(pipe);
 }
 
 /// Marks the beginning of a run: earlier output does not belong to it.
@@ -634,19 +650,27 @@ OutputCapture::Progress OutputCapture::pump(Pipe& pipe) {
         return Progress::blocked;
     if (pipe.modes && !pipe.is_ending && terminal_reader_ && terminal_reader_->is_to_wait(pipe.key))
         return Progress::blocked;
+    auto const data = read_once(pipe);
+    if (!data) return Progress::empty;
+    pipe.held.assign(data->substr(take(pipe, *data)));
+    return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
+}
+
+/// Returns what the program has written, borrowed until the next read; nullopt: nothing now.
+std::optional<std::string_view> OutputCapture::read_once(Pipe& pipe) {
     std::size_t const wanted = pipe.is_ending ? std::min<std::uint64_t>(pipe.until_end, read_size) : read_size;
-    ssize_t const size = ::read(pipe.read_end.get(), buffer_.get() + 1, wanted);
-    if (size < 0 && errno == EINTR) return Progress::again;
+    ssize_t size = -1;
+    do {
+        size = ::read(pipe.read_end.get(), buffer_.get() + 1, wanted);
+    } while (size < 0 && errno == EINTR);
     if (size <= 0) {
         pipe.until_end = 0;
-        return Progress::empty;
+        return std::nullopt;
     }
     time_ = microseconds_now();
     if (pipe.is_ending) pipe.until_end -= static_cast<std::uint64_t>(size);
-    std::string_view const data = pipe.modes ? shown_lines(pipe, static_cast<std::size_t>(size))
-                                             : std::string_view(buffer_.get() + 1, static_cast<std::size_t>(size));
-    pipe.held.assign(data.substr(take(pipe, data)));
-    return pipe.held.empty() && take_begun(pipe) ? Progress::again : Progress::blocked;
+    return pipe.modes ? shown_lines(pipe, static_cast<std::size_t>(size))
+                      : std::string_view(buffer_.get() + 1, static_cast<std::size_t>(size));
 }
 
 /// The lines that the program has written, out of what was just read from its terminal. The terminal has put a CR
@@ -1051,6 +1075,7 @@ OutputState OutputCapture::export_state() {
     for (auto const& [address, sender] : senders_)
         if (sender->pending() > 0) state.syslog.push_back({address, std::string(sender->waiting())});
     each_pipe([&state](Pipe& pipe) {
+        if (pipe.to->program->is_gone) return;  // in the next version its id may be another's
         OutputState::Pipe saved{pipe.key, pipe.stream, pipe.read_end.get(), pipe.write_end.get()};
         saved.begun = pipe.begun;
         saved.held = pipe.held;
@@ -1060,6 +1085,7 @@ OutputState OutputCapture::export_state() {
         saved.is_terminal = pipe.modes != nullptr;
         if (pipe.modes) saved.modes = pipe.modes->redo();
         saved.run_begin = pipe.run_begin;
+        saved.is_leaving = pipe.is_leaving;
         state.pipes.push_back(std::move(saved));
     });
     return state;
@@ -1073,6 +1099,15 @@ void OutputCapture::tell_waiting_as_lost() {
     tend_leaving();
     for (auto const& destination : waiting_)
         give_up(*destination);
+    for (auto const& pipe : leaving_) {
+        if (!pipe->to->program->is_gone) continue;
+        while (pipe->until_end > 0) {  // as much as there was when its process ended
+            if (auto const data = read_once(*pipe)) pipe->held += *data;
+        }
+        std::string lines = pipe->begun + pipe->held;
+        if (!lines.empty() && lines.back() != '\n') lines += '\n';
+        tell_lost(*pipe->to->program, lines, 0);
+    }
 }
 
 void OutputCapture::resume_reading() {
@@ -1111,19 +1146,8 @@ void OutputCapture::import_state(OutputState state) {
         if (saved.is_terminal) {
             pipe->modes = std::make_unique<ScreenModes>();
             pipe->modes->sent(saved.modes);
-            if (saved.is_ending)
-                leaving_.push_back(std::move(pipe));
-            else
-                terminals_.insert_or_assign(saved.key, std::move(pipe));
-            continue;
         }
-        // The pipe that its number has now comes first: another one is an earlier one, which is not empty yet.
-        Process& process = processes_[saved.key];
-        auto& mine = saved.stream == OutputStream::out ? process.out : process.err;
-        if (mine)
-            leaving_.push_back(std::move(pipe));
-        else
-            mine = std::move(pipe);
+        take_place(std::move(pipe), saved.is_leaving);
     }
     for (OutputState::Program& saved : state.programs) {
         Program* const program = find(saved.program & ~error_bit);
@@ -1146,6 +1170,7 @@ void OutputCapture::import_state(OutputState state) {
     }
     paused_.reserve(2 * (2 * processes_.size() + terminals_.size() + leaving_.size()));
     resume_reading();
+    resume();  // lets go of pipes that are empty now
     for (auto const& [key, to] : destinations_)
         look_after(*to);  // what waits for room is tried again, even if nobody writes
     tend_senders();

@@ -50,6 +50,7 @@ struct OutputState {
         bool is_terminal = false;     ///< its master is the read end, and a slave the write end
         std::uint64_t run_begin = 0;  ///< see OutputCapture::run_begin(); 0 where nobody asks for it
         std::string modes = {};       ///< see ScreenModes::redo()
+        bool is_leaving = false;      ///< its number is no longer wanted, or has another pipe
     };
     struct Program {
         std::uint32_t program = 0;
@@ -199,8 +200,8 @@ public:
     /// Reading ends with this, unless the upgrade fails and resume_reading() is called.
     void stop_reading();
     void resume_reading();
-    /// Tells that what waits for the files of programs that no longer exist is lost, as the next version does not know
-    /// it. If there is none after all, it goes on waiting.
+    /// Tells that what waits of programs that no longer exist, in pipes and for files, is lost, as the next version
+    /// does not know it. If there is none after all, it goes on waiting.
     void tell_waiting_as_lost();
     /// Before programs are configured: the writers that they are to have again. The rest of them end.
     void offer_writers(OutputState const& state);
@@ -250,6 +251,8 @@ private:
     Result<> watch(Pipe& pipe);
     void end_terminal(OutputKey key);
     void let_go(std::unique_ptr<Pipe> pipe);
+    void take_place(std::unique_ptr<Pipe> pipe, bool is_leaving);
+    std::optional<std::string_view> read_once(Pipe& pipe);
     std::string_view shown_lines(Pipe& pipe, std::size_t size);
     static void begin_run(Pipe& pipe);
     Progress pump(Pipe& pipe);

@@ -722,9 +722,10 @@ void Channels::capture_again(ProgramId id) {
 /// Keeps reading what the configuration no longer captures: without a reader the process would be hung up, or be ended
 /// by its next line.
 void Channels::keep_reading(std::uint32_t program) {
-    if (program >= table_.size() || table_[ProgramId{program}].is_captured()) return;
-    (void)output_->configure(program, table_[ProgramId{program}].name,
-                             {.kind = config::OutputKind::captured});  // opens nothing
+    if (program >= table_.size()) return;
+    ProgramTable::Entry const& entry = table_[ProgramId{program}];
+    if (!entry.plan || entry.is_captured()) return;  // without a plan, nothing of the program is left
+    (void)output_->configure(program, entry.name, {.kind = config::OutputKind::captured});  // opens nothing
 }
 
 void Channels::restore_writers(UpgradeState const& state) {

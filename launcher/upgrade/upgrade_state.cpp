@@ -188,6 +188,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
     a("is_terminal", &OutputState::Pipe::is_terminal);
     a("run_begin", &OutputState::Pipe::run_begin);
     a("modes", &OutputState::Pipe::modes);
+    a("is_leaving", &OutputState::Pipe::is_leaving);
 }
 
 template <class A>

@@ -1048,6 +1048,67 @@ TEST_F(OutputCaptureTest, AnUpgradeKeepsAnEarlierPipeApart) {
     run_until([&] { return content(file).contains("web[1] | fresh\n"); });
 }
 
+/// Its id may be another program's in the next version, which then closes the pipe. What was in it is told.
+TEST_F(OutputCaptureTest, UpgradeTakesNoPipesOfAProgramThatHasLeft) {
+    constexpr std::uint64_t lines = 400'000;
+    FileSizeLimit const limit{3};
+    configure(1, "web", to_file(OutputFormat::raw));
+    Writer writer{ends(web1).out, std::string(lines, '\n')};
+    std::uint64_t const written = write_until_stuck(writer);
+    ASSERT_LT(written, lines);
+    capture->remove(web1);
+    capture->forget(1);
+    upgrade([this] { configure(1, "other", to_console(OutputFormat::raw)); },
+            [&](OutputState& state) {
+                EXPECT_EQ(state.pipes.size(), 0U);
+                capture->tell_waiting_as_lost();
+            });
+    EXPECT_FALSE(capture->has_pipes(1));
+    EXPECT_EQ(log_text(1), "");
+    std::uint64_t told = 0;
+    for (std::string const& one : lost) {
+        EXPECT_TRUE(one.starts_with("web: "));
+        told += std::stoull(one.substr(5));
+    }
+    EXPECT_EQ(told + content(file).size(), written);
+}
+
+TEST_F(OutputCaptureTest, FailedUpgradeKeepsThePipesOfAProgramThatHasLeft) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    std::uint64_t written = 0;
+    {
+        FileSizeLimit const limit{3};
+        Writer writer{ends(web1).out, std::string(400'000, '\n')};
+        written = write_until_stuck(writer);
+        capture->remove(web1);
+        capture->forget(1);
+        capture->stop_reading();
+        (void)capture->export_state();
+        capture->tell_waiting_as_lost();
+        capture->resume_reading();
+    }
+    capture->retry();
+    run_until([&] { return content(file).size() == written; });
+}
+
+/// The count was lowered, and what the process has left still waits for the disk.
+TEST_F(OutputCaptureTest, UpgradeGivesNoNumberAPipeThatItHasLeft) {
+    configure(1, "web", to_file(OutputFormat::raw));
+    std::optional<FileSizeLimit> limit(3);
+    Writer writer{ends(web2).out, std::string(1 << 20, '\n')};
+    std::size_t const written = write_until_stuck(writer);
+    ASSERT_LT(written, 1 << 20);
+    capture->remove(web2);
+    upgrade([this] { configure(1, "web", to_file(OutputFormat::raw)); });
+    EXPECT_FALSE(capture->has_pipes(1));
+    EXPECT_EQ(capture->run_begin(web2, OutputStream::out), UINT64_MAX);
+    limit.reset();
+    capture->retry();
+    run_until([&] { return content(file).size() == written; });
+    EXPECT_FALSE(writer.write_on());
+    EXPECT_EQ(errno, EPIPE) << "drained and closed";
+}
+
 TEST_F(OutputCaptureTest, FailedUpgradeGoesOn) {
     configure(1, "web", to_console(OutputFormat::prefix));
     write_out(web1, "a\n");
