@@ -5,11 +5,13 @@
 #include <cerrno>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <openssl/x509_vfy.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -32,7 +34,7 @@ constexpr int most_turns_at_the_end = 64;
 constexpr std::size_t longest_message = 16 << 10;
 constexpr std::size_t most_answered = 4 << 10;  // by a daemon on one connection, which is nothing, as a rule
 constexpr Duration between_answers = std::chrono::seconds(1);  // further ones
-constexpr std::size_t most_targets = 64;
+constexpr std::size_t most_targets = 256;
 constexpr std::size_t most_authorities = 4 << 20;  // bytes
 constexpr Duration connect_limit = std::chrono::seconds(5);
 constexpr Duration send_limit = std::chrono::seconds(30);
@@ -40,24 +42,33 @@ constexpr Duration shortest_pause = std::chrono::seconds(1);
 constexpr Duration longest_pause = std::chrono::seconds(30);
 constexpr Duration between_losses = std::chrono::seconds(10);
 constexpr Duration time_to_finish = std::chrono::seconds(2);
+constexpr Duration time_to_settle = std::chrono::seconds(1);    // in which a connection ends that is not served
+constexpr Duration time_to_be_well = std::chrono::seconds(30);  // until a fault is told again
+
+/// Whether the peer that has ended a connection in order has got all that was sent. What it got and did not read makes
+/// an error of the end. Source: RFC 1122, 4.2.2.13; tcp(7), TCP_INFO.
+bool has_got_all(int socket) {
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    return ::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 && info.tcpi_state != TCP_CLOSE &&
+           info.tcpi_unacked == 0;
+}
+
+struct Target;
 
 /// A connection, and whether it has ended. What the daemon sends has no meaning in this protocol. When it is much, it
 /// is read so slowly that it costs us nothing, and the rest waits where the daemon is.
 struct Connection {
     std::unique_ptr<net::Transport> transport;
+    bool is_proven = false;  // it has lived on after it was given something
     bool has_ended = false;
+    std::optional<std::string> failure;  // unless it ended in order and the daemon has got all
 
-    static Task<> watch(net::Loop& loop, std::shared_ptr<Connection> self) {
-        std::array<char, 512> dropped;
-        std::size_t total = 0;
-        for (std::size_t size = 1; size > 0; total += size) {
-            if (total > most_answered) co_await net::sleep_for(loop, between_answers);
-            size = co_await self->transport->read_some(dropped);
-        }
-        self->has_ended = true;
-        self->transport->close();
-    }
+    static Task<> watch(net::Loop& loop, std::shared_ptr<Connection> self, std::shared_ptr<Target> target);
 };
+
+/// Whether a fault was told so lately that it need not be told again.
+bool is_told(std::optional<TimePoint> const& told, TimePoint now) { return told && now - *told < time_to_be_well; }
 
 /// Begins TLS. Errors: what is wrong with TLS or with the certificate.
 Task<Result<>> secure(net::Transport& transport, SSL_CTX* context, std::string const& host) {
@@ -72,19 +83,37 @@ Task<Result<>> secure(net::Transport& transport, SSL_CTX* context, std::string c
 }
 
 struct Target {
-    explicit Target(net::Loop& loop) : changed(loop) {}
+    explicit Target(net::Loop& loop) : changed(loop), settling(loop) {}
 
     std::string address;
     config::SyslogTarget at;  // borrows from `address`
     SyslogQueue queue;
     net::Condition changed;
+    net::Timer settling;
     std::shared_ptr<Connection> connection;
     Duration pause = shortest_pause;
+    TimePoint used{};               // last
+    std::optional<TimePoint> told;  // that it fails
     std::uint64_t dropped = 0;
-    bool is_waiting = false;  // for something to send
     bool is_pausing = false;  // before the next connection
     bool is_failing = false;  // and this has been logged
+    bool is_forgotten = false;
 };
+
+Task<> Connection::watch(net::Loop& loop, std::shared_ptr<Connection> self, std::shared_ptr<Target> target) {
+    std::array<char, 512> dropped;
+    for (std::size_t total = 0;;) {
+        if (total > most_answered) co_await net::sleep_for(loop, between_answers);
+        auto const size = co_await self->transport->receive(dropped);
+        if (!size) self->failure = size.error().text();
+        if (!size || *size == 0) break;
+        total += *size;
+    }
+    if (!self->failure && !has_got_all(self->transport->fd())) self->failure = "it has ended the connection";
+    self->has_ended = true;
+    self->transport->close();
+    target->changed.notify_all();
+}
 
 }  // namespace
 
@@ -106,6 +135,8 @@ public:
         take_all();
         finished_ = std::move(finished);
         finishing_.call_at(steady_clock::now() + time_to_finish, [this] { end(); });
+        for (auto const& [address, target] : targets_)
+            target->changed.notify_all();
         end_if_finished();
     }
 
@@ -116,6 +147,7 @@ public:
         finishing_.cancel();
         for (auto const& [address, target] : targets_) {
             if (target->connection) target->connection->transport->close();
+            target->settling.cancel();
             target->changed.notify_all();
         }
     }
@@ -161,15 +193,19 @@ private:
         if (order && !std::exchange(has_begun_, true)) answers_.begin(order->number);
         Target* const target = order ? find(order->address) : nullptr;
         if (!target) return answers_.lost(1);
+        target->used = steady_clock::now();
         if (target->at.transport == config::SyslogTransport::udp) return send_datagram(*target, order->text);
         if (!target->queue.push(order->text)) return drop(*target);
-        if (target->is_waiting) target->changed.notify_all();
+        target->changed.notify_all();
     }
 
     Target* find(std::string_view address) {
         auto const known = targets_.find(address);
         if (known != targets_.end()) return known->second.get();
-        if (targets_.size() == most_targets) return nullptr;
+        if (targets_.size() == most_targets && !forget_one()) {
+            tell_no_room(address);
+            return nullptr;
+        }
         auto const target = std::make_shared<Target>(loop_);
         target->address = address;
         auto const at = config::parse_syslog_address(target->address);
@@ -178,6 +214,27 @@ private:
         targets_.emplace(target->address, target);
         if (at->transport != config::SyslogTransport::udp) net::spawn(loop_, serve(shared_from_this(), target));
         return target.get();
+    }
+
+    /// Forgets the target that was not used for longest, and for which nothing waits: addresses come and go with the
+    /// launcher's configurations. One that has failed lately is kept, so that this is not told with each message.
+    /// Returns whether there was one.
+    bool forget_one() {
+        auto oldest = targets_.end();
+        TimePoint const now = steady_clock::now();
+        for (auto one = targets_.begin(); one != targets_.end(); ++one) {
+            Target const& target = *one->second;
+            bool const is_needed = !target.queue.is_empty() || is_told(target.told, now);
+            if (is_needed || (oldest != targets_.end() && oldest->second->used <= target.used)) continue;
+            oldest = one;
+        }
+        if (oldest == targets_.end()) return false;
+        Target& target = *oldest->second;
+        target.is_forgotten = true;
+        disconnect(target);
+        target.changed.notify_all();
+        targets_.erase(oldest);
+        return true;
     }
 
     void drop(Target& target) {
@@ -230,9 +287,9 @@ private:
     // --- TCP and TLS
 
     static Task<> serve(std::shared_ptr<State> self, TargetPointer target) {
-        while (!self->is_stopped_) {
+        while (!self->is_stopped_ && !target->is_forgotten) {
             try {
-                co_await self->serve_once(*target);
+                co_await self->serve_once(target);
             } catch (std::exception const& error) {
                 self->tell_failure(*target, error.what());
                 disconnect(*target);
@@ -240,28 +297,33 @@ private:
         }
     }
 
+    /// What was handed over waits again.
     static void disconnect(Target& target) {
+        target.settling.cancel();
+        target.queue.take_back();
         if (auto const old = std::exchange(target.connection, nullptr)) old->transport->close();
     }
 
-    Task<> serve_once(Target& target) {
-        if (target.queue.is_empty()) {
-            target.is_waiting = true;
-            end_if_finished();
-            if (!is_stopped_) co_await target.changed.wait();
-            target.is_waiting = false;
+    Task<> serve_once(TargetPointer const& to) {
+        Target& target = *to;
+        if (target.connection && target.connection->has_ended) {
+            std::optional<std::string> const why = end_connection(target);
+            if (why) co_await pause(target, *why);
             co_return;
         }
-        if (target.connection && target.connection->has_ended) disconnect(target);
+        if (!may_send(target)) {
+            end_if_finished();
+            if (!is_stopped_) co_await target.changed.wait();
+            co_return;
+        }
         if (!target.connection) {
-            auto connected = co_await connect(target);
+            auto connected = co_await connect(to);
             if (!connected) {
                 std::string const why = connected.error().text();
                 co_await pause(target, why);
                 co_return;
             }
             target.connection = std::move(*connected);
-            works(target);
         }
         SyslogQueue::Batch const batch = target.queue.batch();
         auto const connection = target.connection;
@@ -274,11 +336,40 @@ private:
             co_return;
         }
         connection->transport->expires_never();
+        if (connection->is_proven) settle(target);
+        target.queue.hand_over(batch.count);
+        target.settling.call_at(steady_clock::now() + time_to_settle, [this, &target] { prove(target); });
+        if (target.queue.waiting() == 0) tell_dropped(target);
+    }
+
+    /// The kernel takes what the daemon may never read: one that does not let us in tells so only after the first
+    /// batch. So that is all that a connection gets before it is proven. Nobody waits for that at the end.
+    [[nodiscard]] bool may_send(Target const& target) const {
+        if (target.queue.waiting() == 0) return false;
+        return !target.connection || target.connection->is_proven || target.queue.handed_over() == 0 || finished_;
+    }
+
+    void prove(Target& target) {
+        if (!target.connection || target.connection->has_ended) return;
+        target.connection->is_proven = true;
+        settle(target);
+        target.changed.notify_all();
+    }
+
+    void settle(Target& target) {
         target.pause = shortest_pause;
-        target.queue.pop(batch.count);
-        answers_.sent(batch.count);
+        works(target);
+        answers_.sent(target.queue.settle());
         tell();
-        if (target.queue.is_empty()) tell_dropped(target);
+    }
+
+    /// Returns why what was handed over must be sent again, if it must be.
+    std::optional<std::string> end_connection(Target& target) {
+        auto const connection = target.connection;
+        bool const is_unsettled = target.queue.handed_over() > 0;
+        if (is_unsettled && !connection->failure) settle(target);
+        disconnect(target);
+        return is_unsettled ? connection->failure : std::nullopt;
     }
 
     Task<> pause(Target& target, std::string const& why) {
@@ -291,7 +382,8 @@ private:
         target.is_pausing = false;
     }
 
-    Task<Result<std::shared_ptr<Connection>>> connect(Target& target) {
+    Task<Result<std::shared_ptr<Connection>>> connect(TargetPointer const& to) {
+        Target const& target = *to;
         net::Certificates::Context context;
         bool const has_tls = target.at.transport == config::SyslogTransport::tls;
         if (has_tls) {
@@ -312,7 +404,7 @@ private:
             if (done) {
                 transport.expires_never();
                 transport.watch_over_peer();
-                net::spawn(loop_, Connection::watch(loop_, connection));
+                net::spawn(loop_, Connection::watch(loop_, connection, to));
                 co_return connection;
             }
             why = std::move(done.error());
@@ -335,10 +427,23 @@ private:
                    {{"address", std::string_view(target.address)}});
     }
 
+    /// A fault that comes back soon is not told again: it could be with each message.
     void tell_failure(Target& target, std::string const& why) {
-        if (std::exchange(target.is_failing, true)) return;
+        TimePoint const now = steady_clock::now();
+        if (target.is_failing || is_told(target.told, now)) return;
+        target.is_failing = true;
+        target.told = now;
         std::string const text = "cannot send to " + target.address + ": " + why;
         log_.write(log::LogLevel::error, "syslog-failed", text, {{"address", std::string_view(target.address)}});
+    }
+
+    void tell_no_room(std::string_view address) {
+        TimePoint const now = steady_clock::now();
+        if (is_told(no_room_told_, now)) return;
+        no_room_told_ = now;
+        std::string const text = "cannot send to " + std::string(address) + ": there are " +
+                                 std::to_string(most_targets) + " other addresses";
+        log_.write(log::LogLevel::error, "syslog-failed", text, {{"address", address}});
     }
 
     void tell_dropped(Target& target) {
@@ -366,15 +471,16 @@ private:
     void end_if_finished() {
         if (!finished_) return;
         bool const is_finished = std::ranges::all_of(
-            targets_, [](auto const& entry) { return entry.second->queue.is_empty() || entry.second->is_pausing; });
+            targets_, [](auto const& entry) { return entry.second->queue.waiting() == 0 || entry.second->is_pausing; });
         if (is_finished) end();
     }
 
     void end() {
         next_losses_ = {};
         for (auto const& [address, target] : targets_) {
-            answers_.lost(target->queue.size());
-            target->queue.pop(target->queue.size());
+            answers_.sent(target->queue.settle());
+            answers_.lost(target->queue.waiting());
+            target->queue = {};
         }
         tell();
         finishing_.cancel();
@@ -391,6 +497,7 @@ private:
     SyslogAnswers answers_;
     std::string unwritten_;
     TimePoint next_losses_{};
+    std::optional<TimePoint> no_room_told_;
     net::Timer losses_;
     net::Timer finishing_;
     std::function<void()> finished_;

@@ -1,6 +1,7 @@
 #include "sidecar/agent/syslog_queue.h"
 
 #include <charconv>
+#include <cstddef>
 #include <utility>
 
 namespace triton::agent {
@@ -27,7 +28,8 @@ bool SyslogQueue::push(std::string_view text) {
 
 SyslogQueue::Batch SyslogQueue::batch() const {
     Batch batch;
-    for (std::string const& text : texts_) {
+    for (auto next = texts_.begin() + static_cast<std::ptrdiff_t>(handed_over_); next != texts_.end(); ++next) {
+        std::string const& text = *next;
         batch.bytes.append(std::to_string(text.size())).append(" ").append(text);
         ++batch.count;
         if (batch.bytes.size() >= batch_bytes) break;
@@ -35,11 +37,13 @@ SyslogQueue::Batch SyslogQueue::batch() const {
     return batch;
 }
 
-void SyslogQueue::pop(std::size_t count) {
-    for (; count > 0 && !texts_.empty(); --count) {
+std::size_t SyslogQueue::settle() {
+    std::size_t const count = std::exchange(handed_over_, 0);
+    for (std::size_t i = 0; i < count; ++i) {
         bytes_ -= texts_.front().size();
         texts_.pop_front();
     }
+    return count;
 }
 
 std::string SyslogAnswers::take(bool with_lost) {

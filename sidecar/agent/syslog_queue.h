@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -20,7 +21,8 @@ struct SyslogOrder {
 /// nullopt: it is not of that form.
 std::optional<SyslogOrder> parse_syslog_order(std::string_view message);
 
-/// Messages that wait for one daemon, up to `most_messages` and `most_bytes`.
+/// Messages that wait for one daemon, up to `most_messages` and `most_bytes`. The first ones may be handed over: they
+/// stay until they are settled, or wait again.
 class SyslogQueue {
 public:
     static constexpr std::size_t most_messages = 4096;
@@ -30,19 +32,23 @@ public:
     /// Returns whether there was room.
     bool push(std::string_view text);
     [[nodiscard]] bool is_empty() const { return texts_.empty(); }
-    [[nodiscard]] std::string const& front() const { return texts_.front(); }
 
     struct Batch {
         std::string bytes;  ///< "LENGTH TEXT" of each. Source: RFC 6587, 3.4.1; RFC 5425, 4.3.
         std::size_t count = 0;
     };
-    /// The first ones, about as many bytes as that, and at least one; they stay.
+    /// The first ones that wait, about as many bytes as that, and at least one if one waits.
     [[nodiscard]] Batch batch() const;
-    void pop(std::size_t count);
-    [[nodiscard]] std::size_t size() const { return texts_.size(); }
+    void hand_over(std::size_t count) { handed_over_ = std::min(handed_over_ + count, texts_.size()); }
+    /// Removes what is handed over. Returns how many those were.
+    std::size_t settle();
+    void take_back() { handed_over_ = 0; }
+    [[nodiscard]] std::size_t handed_over() const { return handed_over_; }
+    [[nodiscard]] std::size_t waiting() const { return texts_.size() - handed_over_; }
 
 private:
     std::deque<std::string> texts_;
+    std::size_t handed_over_ = 0;
     std::size_t bytes_ = 0;
 };
 

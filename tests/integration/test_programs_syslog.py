@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from harness.agent import AGENT, Authority
+from harness.agent import AGENT, Agent, Authority
 from harness.control import Controlled
 from harness.process import TIMEOUT, Exit, eventually, free_port
 from harness.programs import USR1, probe, run
@@ -21,9 +21,10 @@ MESSAGE = re.compile(rb"<(\d+)>1 (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z) (\S+) 
 
 
 class Daemon:
-    """A syslog daemon that keeps what it gets: datagrams, or the parts of streams. One that `talks` sends without end."""
+    """A syslog daemon that keeps what it gets: datagrams, or the parts of streams. One that `talks` sends without end; one
+    that `turns_away` ends so many connections at once."""
 
-    def __init__(self, where, kind=socket.SOCK_DGRAM, family=socket.AF_UNIX, tls=None, talks=False):
+    def __init__(self, where, kind=socket.SOCK_DGRAM, family=socket.AF_UNIX, tls=None, talks=False, turns_away=0):
         self.socket = socket.socket(family, kind)
         if family != socket.AF_UNIX:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -31,7 +32,7 @@ class Daemon:
         if family == socket.AF_UNIX:
             os.chmod(where, 0o666)
         self.kind, self.tls, self.connections, self.pieces = kind, tls, [], []
-        self.talks, self.is_unheard = talks, False
+        self.talks, self.is_unheard, self.turns_away = talks, False, turns_away
         if kind == socket.SOCK_STREAM:
             self.socket.listen(8)
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -44,6 +45,10 @@ class Daemon:
                     self.pieces.append(self.socket.recv(65536))
                     continue
                 connection = self.socket.accept()[0]
+                if self.turns_away > 0:
+                    self.turns_away -= 1
+                    connection.close()
+                    continue
                 threading.Thread(target=self.read, args=(connection,), daemon=True).start()
             except OSError:
                 return
@@ -364,13 +369,72 @@ def test_a_daemon_that_restarts(place, daemons, needs_agent):
     assert launcher.stop() == Exit(code=0)
 
 
+def test_a_balancer_without_a_daemon_behind_it(place, daemons, needs_agent):
+    """It accepts, and ends the connection: what the kernel has taken by then is not sent yet."""
+    port = free_port()
+    daemon = daemons(("127.0.0.1", port), socket.SOCK_STREAM, socket.AF_INET, turns_away=1)
+    launcher = run(place, {"web": talker(f"tcp:127.0.0.1:{port}")}, *AGENT_PATH)
+    pid = launcher.wait_up()["pid"]
+    failed = agent_log(launcher, "syslog-failed")
+    assert failed["message"].startswith(f"cannot send to tcp:127.0.0.1:{port}: ")
+    launcher.signal_inside(pid, USR1)
+    eventually(lambda: sorted(daemon.texts()) == ["oh", "one", "two"], "all of it, once")
+    agent_log(launcher, "syslog-connected")
+    assert launcher.stop() == Exit(code=0)
+    assert not launcher.events_named("syslog-lost")
+
+
+def test_tls_that_demands_a_certificate_of_ours(place, daemons, needs_agent):
+    """By TLS 1.3 the refusal comes after the handshake, when the first messages are under way."""
+    authority = Authority(place.area / "ca")
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.load_cert_chain(*authority.issue("server", "/CN=log", "IP:127.0.0.1"))
+    context.load_verify_locations(authority.certificate)
+    context.verify_mode = ssl.CERT_REQUIRED
+    port = free_port()
+    daemons(("127.0.0.1", port), socket.SOCK_STREAM, socket.AF_INET, context)
+    launcher = run(place, {"web": probe("print:one", "print-error:oh", "say:up", "pause",
+                                        output={"syslog": {"address": f"tls:127.0.0.1:{port}"}})}, *AGENT_PATH,
+                   "--agent-option", f"--syslog-authority={authority.certificate}")
+    launcher.wait_up()
+    failed = agent_log(launcher, "syslog-failed")
+    assert failed["message"].startswith(f"cannot send to tls:127.0.0.1:{port}: ")
+    assert launcher.stop() == Exit(code=0)
+    [lost] = launcher.events_named("syslog-lost")
+    assert lost["messages"] == 2
+
+
+def test_many_addresses_one_after_the_other(daemons, needs_agent):
+    """Each reload may have others: the agent forgets those that are not used any more."""
+    port = free_port()
+    daemon = daemons(("127.0.0.1", port), socket.SOCK_DGRAM, socket.AF_INET)
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    answers, written = os.pipe()
+    agent = Agent(hand_over={"syslog": theirs.fileno(), "syslog-answers": written})
+    try:
+        for number in range(1, 301):
+            ours.send(f"{number} udp:127.0.0.2:{number} x".encode())
+        ours.send(f"301 udp:127.0.0.1:{port} hello".encode())
+        eventually(lambda: daemon.messages() == [b"hello"], "the last one")
+        assert agent.stop() == Exit(code=0)
+    finally:
+        agent.close()
+    os.close(written)
+    with os.fdopen(answers) as lines:
+        done = [line.split() for line in lines if line.startswith("done")]
+    assert (sum(int(count) for _, count, _ in done), {lost for *_, lost in done}) == (301, {"0"})
+    ours.close()
+    theirs.close()
+
+
 def test_an_agent_that_is_killed(place, daemons, needs_agent):
     """What it had taken and not sent is counted; what waits for it is sent by the next one."""
     port = free_port()
     launcher = run(place, {"web": talker(f"tcp:127.0.0.1:{port}")}, *AGENT_PATH)
     pid = launcher.wait_up()["pid"]
     agent_log(launcher, "syslog-failed")
-    agent = next(record["pid"] for record in launcher.events_named("process-started", program="triton-agent"))
+    agent = launcher.wait_for_event("process-started", program="triton-agent")["pid"]
     launcher.signal_inside(agent, signal.SIGKILL)
     launcher.wait_for_event("process-exited", program="triton-agent")
     daemon = daemons(("127.0.0.1", port), socket.SOCK_STREAM, socket.AF_INET)

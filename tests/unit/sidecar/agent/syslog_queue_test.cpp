@@ -23,11 +23,28 @@ TEST(SyslogQueue, CountsOctets) {
     SyslogQueue::Batch const batch = queue.batch();
     EXPECT_EQ(batch.bytes, "5 hello14 \u00e4 line\nof two");
     EXPECT_EQ(batch.count, 2);
-    EXPECT_EQ(queue.size(), 2) << "they stay until they are sent";
-    queue.pop(1);
+    EXPECT_EQ(queue.waiting(), 2) << "they stay until they are handed over";
+    queue.hand_over(1);
     EXPECT_EQ(queue.batch().bytes, "14 \u00e4 line\nof two");
-    queue.pop(5);
+    EXPECT_EQ(queue.settle(), 1);
+    queue.hand_over(5);
+    EXPECT_EQ(queue.settle(), 1);
     EXPECT_TRUE(queue.is_empty());
+}
+
+TEST(SyslogQueue, WhatIsHandedOverCanWaitAgain) {
+    SyslogQueue queue;
+    for (char const* const text : {"a", "b", "c"})
+        EXPECT_TRUE(queue.push(text));
+    queue.hand_over(2);
+    EXPECT_EQ(queue.handed_over(), 2);
+    EXPECT_EQ(queue.waiting(), 1);
+    EXPECT_EQ(queue.batch().bytes, "1 c");
+    EXPECT_FALSE(queue.is_empty());
+    queue.take_back();
+    EXPECT_EQ(queue.batch().bytes, "1 a1 b1 c");
+    EXPECT_EQ(queue.settle(), 0);
+    EXPECT_EQ(queue.waiting(), 3);
 }
 
 TEST(SyslogQueue, HasLimits) {
@@ -35,7 +52,9 @@ TEST(SyslogQueue, HasLimits) {
     for (std::size_t i = 0; i < SyslogQueue::most_messages; ++i)
         ASSERT_TRUE(many.push("x"));
     EXPECT_FALSE(many.push("x"));
-    many.pop(1);
+    many.hand_over(1);
+    EXPECT_FALSE(many.push("x")) << "it is not settled";
+    EXPECT_EQ(many.settle(), 1);
     EXPECT_TRUE(many.push("x"));
 
     SyslogQueue long_ones;
@@ -45,7 +64,8 @@ TEST(SyslogQueue, HasLimits) {
         ++count;
     EXPECT_EQ(count, SyslogQueue::most_bytes / text.size());
     EXPECT_LE(long_ones.batch().bytes.size(), SyslogQueue::batch_bytes + 2 * text.size());
-    long_ones.pop(1);
+    long_ones.hand_over(1);
+    EXPECT_EQ(long_ones.settle(), 1);
     EXPECT_TRUE(long_ones.push(text)) << "room is given back";
 }
 
