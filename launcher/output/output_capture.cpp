@@ -1159,7 +1159,10 @@ void OutputCapture::import_state(OutputState state) {
             tell_lost(*program, saved.waiting, saved.dropped);
             continue;
         }
-        if (to->file) to->file->restore(saved.waiting, saved.is_mid_line);
+        if (to->file)
+            to->file->restore(saved.waiting, saved.is_mid_line);
+        else
+            tell_lost(*program, saved.waiting, 0);  // the file could not be opened again
         to->dropped = saved.dropped;
     }
     offered_.clear();

@@ -713,10 +713,19 @@ void Channels::capture_again(ProgramId id) {
     if (configured) return;
     log_.write(log::LogLevel::error, "output-failed", "output of " + program.name + ": " + configured.error().text(),
                {{"program", std::string_view(program.name)}, {"error", std::string_view(configured.error().text())}});
+    without_file_.push_back(id);
     config::Output plain{.kind = wanted.kind, .when_full = wanted.when_full};
     for (config::Output const& error : wanted.error)
         plain.error.push_back({.kind = error.kind, .when_full = error.when_full});
     (void)output_->configure(at, program.name, plain);  // opens nothing
+}
+
+void Channels::reopen_files() {
+    if (!output_) return;
+    for (ProgramId const id : std::exchange(without_file_, {})) {
+        if (table_[id].is_captured()) capture_again(id);  // no change where a configuration has opened it meanwhile
+    }
+    output_->reopen_files();
 }
 
 /// Keeps reading what the configuration no longer captures: without a reader the process would be hung up, or be ended

@@ -93,6 +93,9 @@ public:
     /// Called when the container ends: a program whose writers have all ended finds the end of its input.
     void end_inputs();
 
+    /// Opens the files of output again (SIGHUP), also those that could not be opened after an upgrade.
+    void reopen_files();
+
     // For who wants to sit at a terminal.
     /// Whether somebody can be attached to it. Errors: refused when the process has no terminal, or none now and nobody
     /// wants to wait for the next one; busy.
@@ -175,6 +178,7 @@ private:
     bool has_looked_for_groups_ = false;
     SyslogRelay syslog_relay_;
     std::unique_ptr<OutputCapture> output_;
+    std::vector<ProgramId> without_file_;       // programs whose file could not be opened after an upgrade
     std::unique_ptr<Attachments> attachments_;  // null: nobody has been attached
     std::unique_ptr<LineWatches> lines_;
     std::unique_ptr<NotifyReceiver> notify_;

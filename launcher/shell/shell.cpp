@@ -187,7 +187,7 @@ void Shell::activate_again() {
 }
 
 void Shell::hung_up() {
-    if (channels_.output()) channels_.output()->reopen_files();
+    channels_.reopen_files();
     // In launch mode the signal is for us alone. With a built-in configuration it is passed on: the program that stages
     // files copies them again.
     if (!options_.built_in.configuration.empty()) dispatch(event::SignalReceived{SIGHUP});

@@ -161,10 +161,11 @@ def test_log_file(place, area):
 
 
 def test_output_file_is_gone(place, area):
-    """A program whose file cannot be opened again goes on; what it says is on standard output, and so is the reason."""
+    """A program whose file cannot be opened again goes on; what it says is on standard output, and so is the reason. SIGHUP
+    tries the file again."""
     (area / "logs").mkdir()
     os.mkfifo(area / "gate")
-    text = f"echo first; read line <{area}/gate; echo second; exec /bin/sleep 1000"
+    text = f"echo first; read line <{area}/gate; echo second; read line <{area}/gate; echo third; exec /bin/sleep 1000"
     output = {"file": str(area / "logs" / "talk")}
     controlled = Controlled(place, {"talk": {"command": ["/bin/sh", "-c", text], "output": output}})
     talk = area / "logs" / "talk"
@@ -175,6 +176,11 @@ def test_output_file_is_gone(place, area):
     assert "cannot open" in controlled.launcher.wait_for_event("output-failed", program="talk")["error"]
     (area / "gate").write_text("go\n")
     controlled.launcher.wait_for_text("talk[1] | second")
+    (area / "logs").mkdir()
+    controlled.launcher.signal(signal.SIGHUP)
+    eventually(talk.exists, "the file is opened")
+    (area / "gate").write_text("go\n")
+    eventually(lambda: talk.read_text() == "third\n", "the file is written")
     assert controlled.pid("talk") == pid
 
 

@@ -654,6 +654,15 @@ TEST_F(OutputCaptureTest, WhatWaitsIsWrittenAfterAnUpgradeThoughNobodyWrites) {
     run_until([this] { return content(file) == "web[1] | a\nweb[1] | b\n"; });
 }
 
+TEST_F(OutputCaptureTest, WhatWaitsForAFileThatAnUpgradeCannotOpenIsTold) {
+    configure(1, "web", to_file(OutputFormat::prefix));
+    FileSizeLimit const limit{3};
+    write_out(web1, "a\nb\n");
+    run_dry();
+    upgrade([this] { configure(1, "web", to_console(OutputFormat::prefix)); });
+    EXPECT_EQ(lost, std::vector<std::string>{"web: 2"});
+}
+
 TEST_F(OutputCaptureTest, WhatWaitsOfAProgramThatLeavesIsWrittenLater) {
     configure(1, "web", to_file(OutputFormat::prefix));
     {

@@ -2,6 +2,7 @@
 
 #include "launcher/rooms/channels.h"
 
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -91,6 +92,23 @@ TEST_F(ChannelsTest, ARefusedFilePutsTheOthersBack) {
     channels.output()->flush(milliseconds(1000));
     EXPECT_THAT(content(directory + "/one"), testing::HasSubstr("hello"));
     EXPECT_EQ(content(directory + "/two"), "");
+}
+
+TEST_F(ChannelsTest, AFileThatAnUpgradeCannotOpenIsTriedAgainOnRequest) {
+    std::string const logs = directory + "/logs";
+    std::filesystem::create_directory(logs);
+    ASSERT_TRUE(activate(R"({"programs":{"a":{"command":["/bin/a"],"output":{"file":")" + logs + R"(/a"}}}})"));
+    std::filesystem::remove_all(logs);
+    channels.output()->forget(0);  // as the next version, which has configured nothing yet
+    channels.capture_again(ProgramId{0});
+    EXPECT_FALSE(channels.output()->settings(0)->output.file);
+    channels.reopen_files();
+    EXPECT_FALSE(channels.output()->settings(0)->output.file);
+    std::filesystem::create_directory(logs);
+    channels.reopen_files();
+    say(first, "hello\n");
+    channels.output()->flush(milliseconds(1000));
+    EXPECT_EQ(content(logs + "/a"), "hello\n");
 }
 
 /// Whose output is not captured any more goes on with the pipe that it has.
