@@ -292,15 +292,23 @@ Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, st
     return run_job("StartUnit", unit, limit, begun);
 }
 Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
-    TimePoint const deadline = std::chrono::steady_clock::now() + limit;
-    auto const began = static_cast<std::uint64_t>(wall_microseconds());  // as systemd tells times
+    TimePoint const now = std::chrono::steady_clock::now();
+    TimePoint const deadline = now + limit;
+    // as systemd tells times by CLOCK_MONOTONIC; the host's clock may be set meanwhile
+    auto const began =
+        static_cast<std::uint64_t>(std::chrono::floor<std::chrono::microseconds>(now.time_since_epoch()).count());
+    std::string const path = TRY(path_of(unit));
     auto stopped = run_job("StopUnit", unit, limit, begun);
     auto const is_late = [&stopped] { return !stopped && stopped.error().kind == ErrorKind::timeout; };
     // A job may have a shorter limit of its own (JobRunningTimeoutSec=); the unit goes on stopping.
     while (is_late() && left_until(deadline).count() > 0) {
         ServiceFacts const facts = TRY(service(unit));
-        bool const is_starting = facts.ended_at > began && facts.active_state == "activating";
-        if (facts.active_since > began || is_starting)
+        auto const active_since =
+            TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestampMonotonic", 't'));
+        auto const ended_at =
+            TRY(state_->number<std::uint64_t>(path, service_interface, "ExecMainExitTimestampMonotonic", 't'));
+        bool const is_starting = ended_at > began && facts.active_state == "activating";
+        if (active_since > began || is_starting)
             return fail(ErrorKind::refused, "stop " + unit, "it was told to start meanwhile");
         stopped = run_job("StopUnit", unit, left_until(deadline), {});
     }
