@@ -1,5 +1,6 @@
 #include "host/machine/machines.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
