@@ -129,6 +129,7 @@ bool Supervisor::start_by_command(Place const& at) {
         case State::stopping:
         case State::killing:
             if (!std::exchange(at.process.is_to_be_held, false)) return false;
+            at.process.has_run_badly = false;
             at.process.is_to_restart = true;
             return true;
         case State::down:

@@ -720,6 +720,7 @@ bool Invariants::start_by_command(At at) {
         case State::stopping:
         case State::killing:
             if (!std::exchange(at.record.is_to_be_held, false)) return false;
+            at.record.went_bad = false;
             at.record.is_to_restart = true;
             return true;
         case State::down:

@@ -1110,6 +1110,17 @@ TEST(SupervisorCommand, RestartForgivesAFailure) {
               "Spawn 1; ReportExited 1, pid 100, status 9, run 1s, restart in 0s");
 }
 
+TEST(SupervisorCommand, AStartForgivesTheFailureOfWhatIsBeingStopped) {
+    ProgramPolicy policy = service();
+    policy.readiness = Readiness::notified;
+    policy.start_timeout = 1s;
+    policy.restart = Restart::never;
+    Subject subject = up({policy});
+    subject.after(1s).time().command(Verb::stop).command(Verb::start);
+    EXPECT_EQ(subject.exited(first, SIGKILL).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 9, run 1s, restart in 0s");
+}
+
 TEST(SupervisorCommand, SignalsWhatLives) {
     ProgramPolicy policy = service();
     policy.count = 3;
