@@ -195,6 +195,10 @@ void Supervisor::reconfigure(Place const& at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+            // The fault that it is stopped for may be mended now.
+            if (is_wanted(at) && !is_scheduled && (at.program.is_changed || at.program.is_judged_anew))
+                at.process.has_run_badly = false;
+            return;
         case State::undoing: return;  // the end of its helper does
     }
 }

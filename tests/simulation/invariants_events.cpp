@@ -169,6 +169,10 @@ void Invariants::reconfigure(At at, News const& news) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+            // What has gone bad is not counted against what is different now.
+            if (is_wanted(at) && at.policy().kind != ProgramKind::scheduled && (has_changed || has_other_limits))
+                record.went_bad = false;
+            return;
         case State::undoing: return;
     }
 }

@@ -1121,6 +1121,30 @@ TEST(SupervisorCommand, AStartForgivesTheFailureOfWhatIsBeingStopped) {
               "Spawn 1; ReportExited 1, pid 100, status 9, run 1s, restart in 0s");
 }
 
+/// As it does a moment earlier or later.
+TEST(SupervisorCommand, AChangeForgivesTheFailureOfWhatIsBeingStopped) {
+    ProgramPolicy policy = service();
+    policy.readiness = Readiness::notified;
+    policy.start_timeout = 1s;
+    policy.restart = Restart::never;
+    Subject subject = up({policy});
+    subject.after(1s).time().programs({policy});
+    EXPECT_EQ(subject.exited(first, SIGKILL).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 9, run 1s, restart in 0s");
+
+    Subject judged_anew = up({policy});
+    judged_anew.after(1s).time();
+    policy.start_timeout = 5s;
+    judged_anew.programs({policy}, false);
+    EXPECT_EQ(judged_anew.exited(first, SIGKILL).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 9, run 1s, restart in 0s");
+
+    Subject unchanged = up({policy});
+    unchanged.after(5s).time().programs({policy}, false);
+    EXPECT_EQ(unchanged.exited(first, SIGKILL).done(),
+              "ReportExited 1, pid 100, status 9, run 5s, not wanted; ReportEnding 1, exit code 137; Finish 137");
+}
+
 TEST(SupervisorCommand, SignalsWhatLives) {
     ProgramPolicy policy = service();
     policy.count = 3;
