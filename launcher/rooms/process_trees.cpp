@@ -23,7 +23,11 @@ std::expected<Pid, process::SpawnError> ProcessTrees::try_to_start(ProcessId id)
     auto hands = channels_.for_start(id);
     if (!hands) return std::unexpected(hands.error());
     if (is_marked(*program.plan)) hands->files.mark = children_.next_mark();
-    if (program.plan->pid_file) pid_files_.starting(id, hands->files.mark);
+    if (program.plan->pid_file) {
+        pid_files_.starting(id, hands->files.mark);
+    } else {
+        (void)pid_files_.ended(id);  // of a configuration before
+    }
     bool const is_foreground = program.plan->start->attributes().is_foreground;
     hands->files.leaves_foreground = is_foreground && !foreground_.is_free();
     auto const pid = children_.start(id, program.plan->start, hands->files);
@@ -63,7 +67,8 @@ void ProcessTrees::signal(action::Signal const& action) {
 
 void ProcessTrees::before_reaping(ProcessId id, pid_t pid) {
     auto const& plan = table_[id.program].plan;
-    if (!plan || !plan->policy.kills_tree || pid_files_.has(id)) return;  // has: others of its tree may go on
+    if (!plan || !plan->policy.kills_tree) return;
+    if (plan->policy.forks && pid_files_.has(id)) return;  // others of its tree may go on as the program
     (void)sys_.signal(-pid, SIGKILL);
     channels_.kill_group(id);
     if (is_marked(*plan)) children_.end_orphans_of(pid);

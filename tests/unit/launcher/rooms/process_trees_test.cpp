@@ -278,6 +278,23 @@ TEST_F(ProcessTreesTest, ADaemonOutlivesItsFirstProcess) {
     EXPECT_THAT(calls(), IsEmpty()) << "its mark is forgotten";
 }
 
+TEST_F(ProcessTreesTest, ADaemonWhosePidFileLeavesTheConfigurationEndsWithItsTree) {
+    run(daemon_program);
+    std::uint64_t const mark = sys.last_files.mark;
+    sys.marks = {{pid, mark}, {500, mark}};
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"onChange":"keep"}}})"));
+    calls();
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), Contains("kill 500 9"));
+}
+
+TEST_F(ProcessTreesTest, AStartWithoutAPidFileForgetsTheOneBefore) {
+    run(daemon_program);
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"onChange":"keep"}}})"));
+    ASSERT_TRUE(trees.start(first));
+    EXPECT_FALSE(pid_files.has(first));
+}
+
 /// A copy that fails, for want of memory perhaps, is not followed by the next one at once.
 TEST_F(ProcessTreesTest, APidFileThatNobodyCanReadIsLeftForAMoment) {
     run(daemon_program);
