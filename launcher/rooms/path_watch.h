@@ -19,10 +19,10 @@ public:
     PathWatch(EventLoop& loop, std::function<void()> has_events) : loop_(loop), has_events_(std::move(has_events)) {}
 
     /// Errors: those of PathWatcher; inotify instances and watches of a node may be used up.
-    Result<> watch(std::vector<std::string> const& paths) {
+    Result<> watch(std::vector<std::string> const& paths, PathWatcher::Writes writes = PathWatcher::Writes::closed) {
         if (!watcher_) watcher_ = TRY(PathWatcher::create());
         if (!watch_) watch_ = TRY(loop_.on_readable(watcher_->fd(), [this] { has_events_(); }));
-        return watcher_->watch(paths);
+        return watcher_->watch(paths, writes);
     }
     void forget() {
         if (watcher_) watcher_->forget();

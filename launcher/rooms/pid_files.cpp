@@ -123,6 +123,7 @@ std::uint64_t PidFiles::ended(ProcessId id) {
     told_.erase(told_.begin() + (found - entries_.begin()));
     entries_.erase(found);
     if (entries_.empty()) watcher_.forget();
+    if (is_watching_writes_) look_soon();  // that look may find that nobody is awaited any more
     return mark;
 }
 
@@ -142,6 +143,14 @@ void PidFiles::restore(UpgradeState const& state) {
 
 // When to look.
 
+/// Whether one of the programs has yet to say as which process it goes on.
+bool PidFiles::is_one_awaited() const {
+    return std::ranges::any_of(entries_, [this](Entry const& entry) {
+        return entry.number <= supervisor_.size(ProgramId{entry.program}) &&
+               supervisor_.view(file_id(entry)).is_main_awaited;
+    });
+}
+
 void PidFiles::watch() {
     std::vector<std::string> paths;
     for (Entry const& entry : entries_) {
@@ -154,7 +163,9 @@ void PidFiles::watch() {
     });
     Result<> const watched = [&]() -> Result<> {
         if (!walked) return fail(ErrorKind::unavailable, "look at them", "a file system does not answer");
-        return watcher_.watch(paths);
+        // A daemon may keep its file open, as pidfile(3) of libbsd does.
+        is_watching_writes_ = is_one_awaited();
+        return watcher_.watch(paths, is_watching_writes_ ? PathWatcher::Writes::each : PathWatcher::Writes::closed);
     }();
     if (watched) {
         is_blind_ = false;
@@ -176,7 +187,10 @@ void PidFiles::look_soon() {
 void PidFiles::look() {
     last_look_ = steady_clock::now();
     if (entries_.empty()) return;
-    if (next_ == 0 && std::exchange(is_to_watch_, false)) watch();
+    if (next_ == 0) {
+        bool const is_less = is_watching_writes_ && !is_one_awaited();
+        if (std::exchange(is_to_watch_, false) || is_less) watch();
+    }
     std::size_t const begin = next_ < entries_.size() ? next_ : 0;  // there may be fewer by now
     std::size_t const end = std::min(begin + most_per_round, entries_.size());
     std::vector<Entry> const some(entries_.begin() + static_cast<std::ptrdiff_t>(begin),
@@ -197,6 +211,7 @@ void PidFiles::look_at(Entry const& entry, Seen const& seen) {
     if (!pid || pid == before) return;
     children_.follow(id, before, *pid);
     events_.dispatch(event::MainFound{id, *pid});
+    if (is_watching_writes_) look_soon();  // as in ended()
 }
 
 std::optional<Pid> PidFiles::successor(ProcessId id) {

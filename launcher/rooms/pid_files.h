@@ -86,6 +86,7 @@ private:
     struct Seen;
     static Seen see(std::string const& root_directory, std::string const& path);
     [[nodiscard]] std::vector<Seen> ask(std::vector<Entry> const& entries);
+    [[nodiscard]] bool is_one_awaited() const;
     void watch();
     void look_soon();
     void look();
@@ -108,8 +109,9 @@ private:
     PathWatch watcher_;
     EventLoop::Timer timer_;
     TimePoint last_look_{};
-    std::size_t next_ = 0;      // of the entries, to look at; those before it have been, in this pass
-    bool is_to_watch_ = false;  // the paths may be others, or lead elsewhere
+    std::size_t next_ = 0;             // of the entries, to look at; those before it have been, in this pass
+    bool is_to_watch_ = false;         // the paths may be others, or lead elsewhere
+    bool is_watching_writes_ = false;  // while somebody may write to a file that stays open
     bool is_blind_ = false;
 };
 

@@ -22,7 +22,7 @@ namespace triton {
 namespace {
 
 constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
-constexpr std::uint32_t of_names =
+constexpr std::uint32_t of_all_names =
     of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
 constexpr int most_links = 40;  // as in the kernel, path_resolution(7)
 // The number of walks is up to those that may swap a link on the way; the number of paths is up to the configuration.
@@ -219,7 +219,8 @@ bool PathWatcher::has_names(std::vector<Name> const& names) {
 /// walk is repeated until it leads to the same places, with the same watches. Places are not enough:
 /// inotify_add_watch() may look up a directory that is replaced before it gets its watch, and then another one has its
 /// name.
-Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
+Result<> PathWatcher::watch(std::vector<std::string> const& paths, Writes writes) {
+    std::uint32_t const of_names = of_all_names | (writes == Writes::each ? IN_MODIFY : 0U);
     if (paths_ != paths) {
         paths_ = paths;
         auto const before = std::exchange(told_, {});
@@ -243,14 +244,14 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths) {
         drop_repeated(wanted);
         walked += paths.size() + links.number();
         auto const before = names_;
-        bool const were_all_there = TRY(watch(wanted));
+        bool const were_all_there = TRY(watch(wanted, of_names));
         if (were_all_there && wanted == watched && names_ == before) return links.outcome();
         watched = std::move(wanted);
     }
     return fail("what leads to " + paths.front() + " does not stop changing");
 }
 
-Result<bool> PathWatcher::watch(Wanted const& wanted) {
+Result<bool> PathWatcher::watch(Wanted const& wanted, std::uint32_t of_names) {
     std::unordered_map<int, std::vector<Name>> names;
     Result<bool> were_all_there = true;
     for (auto const& [directory, mine] : wanted) {

@@ -49,7 +49,11 @@ public:
     /// part of one may be a pattern of names (glob(7)): symbolic links among these are followed, up to 256 in all.
     /// Errors: those of inotify_add_watch(2), and more links than that, the rest is watched all the same; directories
     /// that change all the time.
-    Result<> watch(std::vector<std::string> const& paths);
+    Result<> watch(std::vector<std::string> const& paths) { return watch(paths, Writes::closed); }
+    /// The same; `each`: sees a file that is written and stays open, too, at the cost of an event for each write to any
+    /// file in its directory.
+    enum class Writes { closed, each };
+    Result<> watch(std::vector<std::string> const& paths, Writes writes);
 
     /// Watches nothing any more.
     void forget();
@@ -89,7 +93,7 @@ private:
     static void drop_repeated(Wanted& wanted);
     static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.
-    Result<bool> watch(Wanted const& wanted);
+    Result<bool> watch(Wanted const& wanted, std::uint32_t of_names);
     static Identity identity_of(std::string const& path);
     void find_lost_changes(std::vector<bool>& has_changed) const;
 

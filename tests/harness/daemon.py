@@ -3,6 +3,7 @@ harness that tests import: they run it. What it does is given by words:
 
 late    its file comes a moment after the first process has ended
 early   its file is there before the first process ends (the default)
+open    it opens its file before it forks, and keeps it open, as with pidfile(3) of libbsd
 file:TEXT   what its file says in place of its pid
 then:TEXT   what its file says a moment later
 crash   the first process ends with code 3
@@ -16,8 +17,13 @@ import signal
 import sys
 import time
 
+kept = os.open(sys.argv[1], os.O_CREAT | os.O_TRUNC | os.O_WRONLY, 0o644) if "open" in sys.argv[2:] else None
+
 
 def write(path, text):
+    if kept is not None:
+        os.pwrite(kept, text.encode(), 0)
+        return
     with open(f"{path}.new", "w", encoding="utf-8") as file:
         file.write(text)
     os.rename(f"{path}.new", path)

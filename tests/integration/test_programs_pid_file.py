@@ -37,9 +37,9 @@ def main_of(launcher, name="web", number=1):
     return next(process.get("pid") for process in program["processes"] if process["number"] == number)
 
 
-@pytest.mark.parametrize("when", ["early", "late"])
+@pytest.mark.parametrize("when", ["early", "late", "late open"])
 def test_it_goes_on_in_the_background(start, area, when):
-    launcher = start({"web": daemon(area, when), "next": {"command": ["sh", "-c", "exec sleep 1000"], "requires": ["web"]}})
+    launcher = start({"web": daemon(area, *when.split()), "next": {"command": ["sh", "-c", "exec sleep 1000"], "requires": ["web"]}})
     first = launcher.wait_for_event("process-started", program="web")["pid"]
     main = launcher.wait_for_event("process-main", program="web")["pid"]
     assert main != first

@@ -39,6 +39,18 @@ protected:
     Result<PathWatcher> watcher = PathWatcher::create();
 };
 
+TEST_F(PathWatcherTest, SeesAWriteToAFileThatStaysOpen) {
+    std::ofstream file(directory / "file");
+    ASSERT_TRUE(watcher->watch({directory / "file"}, PathWatcher::Writes::each));
+    file << "1" << std::flush;
+    EXPECT_TRUE(sees());
+    ASSERT_TRUE(watcher->watch({directory / "file"}));
+    file << "2" << std::flush;
+    EXPECT_FALSE(watcher->has_events()) << "each write costs an event";
+    file.close();
+    EXPECT_TRUE(sees());
+}
+
 TEST_F(PathWatcherTest, SaysWhichPathsHaveChanged) {
     std::filesystem::create_directories(directory / "a/b");
     std::ofstream(directory / "a/b/one") << "1";
