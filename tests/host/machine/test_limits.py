@@ -99,7 +99,7 @@ def test_a_program_gets_into_a_group_with_a_long_path_or_does_not_run(host, vmad
 cd "$1$2"
 if test "$4" = down; then
     name=$(printf %0250d 0); left=$((4080 - ${#2}))
-    while test $left -gt 260; do mkdir $name; cd -P $name; left=$((left - 251)); done
+    while test $left -gt 255; do mkdir $name; cd -P $name; left=$((left - 251)); done
     name=$(printf %0"$left"d 0); mkdir $name; cd -P $name
 fi
 echo $3 >cgroup.procs
