@@ -40,8 +40,8 @@ struct ControlLimits {
     Duration partial = std::chrono::seconds(10);   ///< for the rest of a call that has begun to arrive
     Duration unread = std::chrono::seconds(30);    ///< for a client to read any of its waiting data
     Duration evictable = std::chrono::seconds(5);  ///< a client that idles longer gives way when all places are taken
-    /// Connections of our agent; the oldest gives way to one more. It needs ten: calls, probes, two streams each of
-    /// Kubernetes and of the page, and four stagings.
+    /// Connections of our agent; the oldest gives way to one more. It needs twelve: calls, probes, two streams and a
+    /// reload each of Kubernetes and of the page, and four stagings.
     std::size_t adopted = 16;
     std::size_t adopted_input_bytes = 512 * 1024;  ///< of one of them: SetPod, with its escapes, fits
     std::size_t adopted_output_bytes = 4 << 20;    ///< of one of them: a configuration, with its escapes, fits

@@ -164,7 +164,7 @@ Task<HttpResponse> Ui::events(HttpRequest const& request) {
 Task<HttpResponse> Ui::logs(HttpRequest const& request) {
     auto wanted = parse_ui_logs(request.body);
     if (!wanted) co_return text(400, wanted.error());
-    auto const replies = co_await call(std::move(*wanted));
+    auto const replies = co_await call(std::move(*wanted), *request.caller);
     if (!replies) co_return failure(replies.error());
     co_return json_response(replies->empty() ? "{}" : json::Writer{}.value(replies->front()).text());
 }
@@ -174,7 +174,7 @@ Task<HttpResponse> Ui::command(HttpRequest const& request) {
     if (!wanted) co_return text(400, wanted.error());
     log_.write(log::LogLevel::info, "ui-command", wanted->text, {{"peer", request.peer}});
     std::string why = wanted->not_alone;
-    auto const replies = co_await call(std::move(*wanted));
+    auto const replies = co_await call(std::move(*wanted), *request.caller);
     if (replies) co_return text(200, "OK");
     std::vector<std::string> const& others = replies.error().details;
     if (others.empty()) co_return failure(replies.error());
@@ -183,11 +183,16 @@ Task<HttpResponse> Ui::command(HttpRequest const& request) {
     co_return text(row_of(replies.error().kind).http_status, why);
 }
 
-Task<Result<std::vector<json::Node>>> Ui::call(UiCall wanted) {
+Task<Result<std::vector<json::Node>>> Ui::call(UiCall wanted, net::HttpCaller& asker) {
     if (!control_.has_launcher()) co_return fail(ErrorKind::unsupported, "ask the launcher", "there is none");
     if (calls_ >= most_calls) co_return fail(ErrorKind::unavailable, "ask the launcher", "too many do already");
     Counted const counted(calls_);
-    co_return co_await control_.call(std::move(wanted.method), std::move(wanted.parameters), false, call_limit);
+    if (!wanted.may_take_long)
+        co_return co_await control_.call(std::move(wanted.method), std::move(wanted.parameters), false, call_limit);
+    // An agent that the launcher has not started is answered after the reload; all other calls would wait behind it.
+    if (long_calls_ > 0) co_return fail(ErrorKind::unavailable, "ask the launcher", "a reload is under way");
+    Counted const long_one(long_calls_);
+    co_return co_await control_.call_alone(std::move(wanted.method), std::move(wanted.parameters), call_limit, asker);
 }
 
 }  // namespace triton::agent

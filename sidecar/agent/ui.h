@@ -45,7 +45,7 @@ private:
     net::Task<net::HttpResponse> events(net::HttpRequest const& request);
     net::Task<net::HttpResponse> logs(net::HttpRequest const& request);
     net::Task<net::HttpResponse> command(net::HttpRequest const& request);
-    net::Task<Result<std::vector<json::Node>>> call(UiCall wanted);
+    net::Task<Result<std::vector<json::Node>>> call(UiCall wanted, net::HttpCaller& asker);
 
     net::Loop& loop_;
     sidecar::control::ControlClient& control_;
@@ -60,6 +60,7 @@ private:
     std::size_t waiting_ = 0;
     std::uint64_t tokens_ = 0;  // that there have been
     std::size_t calls_ = 0;
+    std::size_t long_calls_ = 0;  // of these
     bool is_stopping_ = false;
 };
 

@@ -23,6 +23,7 @@ struct CommandRow {
     bool has_program;
     bool has_signal;
     std::string_view not_alone = {};  ///< of commands that are not given while other programs are concerned
+    bool may_take_long = false;
 };
 constexpr std::string_view starts_first = "it requires programs that do not run, start them first: ";
 constexpr std::array<CommandRow, 5> commands{
@@ -30,7 +31,7 @@ constexpr std::array<CommandRow, 5> commands{
      {"stop", "Stop", true, false, "programs that run require it, stop them first: "},
      {"restart", "Restart", true, false, starts_first},
      {"signal", "Signal", true, true},
-     {"reload", "Reload", false, false}}};
+     {"reload", "Reload", false, false, {}, true}}};
 
 using Failure = std::unexpected<std::string>;
 
@@ -92,7 +93,7 @@ std::expected<UiCall, std::string> parse_ui_command(std::string_view body) {
     std::string const name = json::text_of(*members, "command");
     auto const row = std::ranges::find(commands, name, &CommandRow::name);
     if (row == commands.end()) return Failure("\"command\" is not one of start, stop, restart, signal, reload");
-    UiCall call{launcher_method(row->method), {}, name, std::string(row->not_alone)};
+    UiCall call{launcher_method(row->method), {}, name, row->may_take_long, std::string(row->not_alone)};
     json::Writer out;
     out.open('{');
     if (row->has_program) {

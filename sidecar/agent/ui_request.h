@@ -9,9 +9,10 @@ namespace triton::agent {
 
 /// One call of the launcher.
 struct UiCall {
-    std::string method;          ///< "org.tritonlaunch.Launcher.Restart"
-    std::string parameters;      ///< JSON
-    std::string text;            ///< for the log: "restart web 2"
+    std::string method;      ///< "org.tritonlaunch.Launcher.Restart"
+    std::string parameters;  ///< JSON
+    std::string text;        ///< for the log: "restart web 2"
+    bool may_take_long = false;
     std::string not_alone = {};  ///< what a person is told before the names of the others: "stop them first: "
 };
 

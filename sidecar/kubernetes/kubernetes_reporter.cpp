@@ -198,22 +198,32 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
                 self->hear(heard::CallLost{kind});
                 co_return;
             }
-            // The launcher itself reports a reload to all who listen.
-            if (kind != LauncherCall::reload) {
-                self->hear(heard::CallRefused{kind, replies.error().text(), why == ErrorKind::denied});
-                co_return;
-            }
+            self->hear(heard::CallRefused{kind, replies.error().text(), why == ErrorKind::denied});
+            co_return;
         }
         self->hear(heard::CallDone{kind});
-        if (replies && kind == LauncherCall::get_status && !replies->empty())
-            self->hear(parse_launcher_status(replies->front()));
+        if (kind == LauncherCall::get_status && !replies->empty()) self->hear(parse_launcher_status(replies->front()));
+    }
+
+    /// On a connection of its own: an agent that the launcher has not started is answered after the reload, and all
+    /// other calls would wait behind it. A reload that is late is under way and not asked for again, and the launcher
+    /// itself reports one that fails to all who listen.
+    static Task<> run_reload(std::shared_ptr<State> self) {
+        net::HttpCaller asker;  // never gives up
+        auto const replies =
+            co_await self->control.call_alone(std::string(interface).append("Reload"), "{}", call_limit, asker);
+        if (!replies && replies.error().kind == ErrorKind::unavailable) {
+            self->hear(heard::CallLost{LauncherCall::reload});
+        } else {
+            self->hear(heard::CallDone{LauncherCall::reload});
+        }
     }
 
     void act(action::SetPod const& pod) { call(LauncherCall::set_pod, "SetPod", set_pod_parameters(pod)); }
     void act(action::SetReporter const& now) {
         call(LauncherCall::set_reporter, "SetReporter", set_reporter_parameters(now));
     }
-    void act(action::Reload const&) { call(LauncherCall::reload, "Reload", "{}"); }
+    void act(action::Reload const&) { net::spawn(loop, run_reload(shared_from_this())); }
     void act(action::GetStatus const&) { call(LauncherCall::get_status, "GetStatus", "{}"); }
     void act(action::Log const& line) { log.write(line.level, line.event, line.message); }
 

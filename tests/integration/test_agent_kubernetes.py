@@ -5,13 +5,14 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 
 import pytest
 
 from harness.agent import Agent, Authority, FakeLauncher
 from harness.kubernetes_standin import PREFIX, StandIn, status_body
-from harness.process import Exit, eventually, wait_readable
+from harness.process import TIMEOUT, Exit, eventually, wait_readable
 
 RECOVERY = 60  # seconds: backoff after what a server fails at is 30 s at most
 
@@ -41,10 +42,13 @@ class Launcher(FakeLauncher):
         self.state = {"configuration": None, "environment": {}, "accepted_at": None, "rejection": []}
         self.about = {"version": "1.0", "pid": 1, "ready": True}
         self.errors = {}  # by method: what it is answered with
+        self.held = {}  # by method: an event; until then there is no answer
         super().__init__(self.answer)
 
     def answer(self, call):
         method = call["method"].rsplit(".", 1)[1]
+        if method in self.held:
+            assert self.held[method].wait(TIMEOUT)
         if method in self.errors:
             return [self.errors[method]]
         if method in ("Probes", "Subscribe"):
@@ -150,6 +154,20 @@ def test_what_the_pod_says_reaches_the_launcher(api, launcher, start):
     assert launcher.called("Reload") == []
     api.change({PREFIX + "outdated-config-map-seen": "1700000001"})
     launcher.wait_for(lambda: launcher.called("Reload"), "Reload")
+
+
+def test_a_reload_that_lasts_delays_nothing_else(api, launcher, start):
+    """An agent that runs as an ordinary program is answered when the reload is done."""
+    done = launcher.held["Reload"] = threading.Event()
+    start("--readiness-gate", "example.org/ready")
+    launcher.wait_state("ok")
+    api.change({PREFIX + "outdated-config-map-seen": "1700000001"})
+    launcher.wait_for(lambda: launcher.called("Reload"), "Reload")
+    before = len(launcher.called("GetStatus"))
+    launcher.happen(event="process-ready", message="web is ready", program="web", process=1)
+    launcher.wait_for(lambda: len(launcher.called("GetStatus")) > before, "GetStatus")
+    assert len(launcher.called("Reload")) == 1
+    done.set()
 
 
 @pytest.mark.parametrize("stage", ["accept", "handshake", "patch pods"])
