@@ -120,6 +120,8 @@ std::uint64_t PidFiles::ended(ProcessId id) {
     auto const found = find(id);
     if (found == entries_.end()) return 0;
     std::uint64_t const mark = found->mark;
+    auto const at = static_cast<std::size_t>(found - entries_.begin());
+    if (at < next_) --next_;  // that one is not left out in this pass
     told_.erase(told_.begin() + (found - entries_.begin()));
     entries_.erase(found);
     if (entries_.empty()) watcher_.forget();
@@ -179,6 +181,11 @@ void PidFiles::watch() {
 }
 
 void PidFiles::look_soon() {
+    is_to_look_again_ = next_ != 0;
+    arm_look();
+}
+
+void PidFiles::arm_look() {
     TimePoint const when = std::max(steady_clock::now(), last_look_ + between_pid_looks);
     if (!timer_.is_armed() || *timer_.when() > when) timer_.arm(when);
 }
@@ -198,7 +205,11 @@ void PidFiles::look() {
     auto const seen = ask(some);
     if (seen.empty()) return timer_.arm(std::max(asker_.recovers_at(), last_look_ + between_pid_attempts));
     next_ = end < entries_.size() ? end : 0;
-    if (next_ != 0) look_soon();
+    if (next_ != 0 || std::exchange(is_to_look_again_, false)) {
+        arm_look();
+    } else if (is_to_watch_ && !timer_.is_armed()) {  // what could not be watched is tried again
+        timer_.arm(last_look_ + between_pid_attempts);
+    }
     for (std::size_t at = 0; at < some.size(); ++at)
         look_at(some[at], seen[at]);
 }

@@ -89,6 +89,7 @@ private:
     [[nodiscard]] bool is_one_awaited() const;
     void watch();
     void look_soon();
+    void arm_look();
     void look();
     void look_at(Entry const& entry, Seen const& seen);
     std::optional<Pid> judge(Entry const& entry, Seen const& seen);
@@ -110,6 +111,7 @@ private:
     EventLoop::Timer timer_;
     TimePoint last_look_{};
     std::size_t next_ = 0;             // of the entries, to look at; those before it have been, in this pass
+    bool is_to_look_again_ = false;    // something has changed in this pass: those before `next_` may have
     bool is_to_watch_ = false;         // the paths may be others, or lead elsewhere
     bool is_watching_writes_ = false;  // while somebody may write to a file that stays open
     bool is_blind_ = false;

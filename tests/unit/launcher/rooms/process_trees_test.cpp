@@ -307,6 +307,20 @@ TEST_F(ProcessTreesTest, APidFileThatNobodyCanReadIsLeftForAMoment) {
     EXPECT_THAT(std::ranges::count(sys.calls, "copy"), testing::AllOf(testing::Ge(1), testing::Le(2)));
 }
 
+/// They are looked at in two parts.
+TEST_F(ProcessTreesTest, WhatChangesBetweenTwoLooksAtManyPidFilesIsSeen) {
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"count":70,"autoStart":false,"pidFile":
+                             {"type":"Concatenate","values":["/run/of/nobody.",{"type":"ProcessNumber"}]}}}})"));
+    for (std::uint32_t number = 1; number <= 70; ++number)
+        pid_files.starting({ProgramId{0}, ProcessNumber{number}}, process::highest_mark);
+    sys.calls.clear();
+    auto const copies = [this] { return std::ranges::count(sys.calls, "copy"); };
+    until([&] { return copies() == 2; });  // for the directories, and the first part
+    pid_files.orphan_reaped();
+    until([&] { return copies() == 5; });
+    EXPECT_EQ(copies(), 5) << "both parts again";
+}
+
 TEST_F(ProcessTreesTest, ADaemonEndsWithItsGroup) {
     have_groups();
     run(daemon_program);
