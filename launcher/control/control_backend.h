@@ -182,13 +182,14 @@ enum class ControlRole : std::uint8_t {
     steward   ///< the agent's, which may command programs and read their output: AgentOptions::may_command
 };
 
-/// One line of a program's captured output. `text` is borrowed, any bytes, without its newline.
+/// One line of a program's captured output, or a piece of one. `text` is borrowed, any bytes, without its newline.
 struct OutputLine {
     std::uint32_t process = 1;
     bool is_stderr = false;
     std::int64_t time = 0;  ///< microseconds since 1970, UTC; 0: unknown
     std::string_view text;
     std::uint64_t sequence = 0;  ///< grows from line to line of a program; 0: unknown
+    bool is_partial = false;     ///< the line continues in the next one of its process and stream
 };
 
 /// Takes lines of output; returns whether it wants another.

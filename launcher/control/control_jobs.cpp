@@ -186,22 +186,26 @@ void WaitJob::not_reached(Session& session, ProcessStatus const& process) {
 // Logs.
 
 void LogsJob::add(OutputLine const& line) {
-    lines_.push_back({line.process, line.is_stderr, line.time, text_.size(), line.text.size(), line.sequence});
+    lines_.push_back(
+        {line.process, line.is_stderr, line.time, text_.size(), line.text.size(), line.sequence, line.is_partial});
     text_ += line.text;
 }
 
 OutputLine LogsJob::at(std::size_t index) const {
     Line const& line = lines_[index];
-    return {line.process, line.is_stderr, line.time, std::string_view(text_).substr(line.begin, line.size),
-            line.sequence};
+    return {line.process,  line.is_stderr, line.time, std::string_view(text_).substr(line.begin, line.size),
+            line.sequence, line.is_partial};
 }
 
 bool LogsJob::take(OutputLine const& line) {
     if (after_ && line.sequence <= *after_) return false;
-    is_cut_ = lines_.size() == wanted_;
-    if (!is_cut_) add(line);
-    // A caller that names a line expects all that follow it: one line more tells whether some are missing.
-    return after_ ? !is_cut_ : lines_.size() < wanted_;
+    bool const is_of_last = line.is_partial && !lines_.empty() && lines_.back().process == line.process &&
+                            lines_.back().is_stderr == line.is_stderr;
+    is_cut_ = !is_of_last && whole_ == wanted_;
+    if (is_cut_) return false;
+    add(line);
+    if (!is_of_last) ++whole_;
+    return true;
 }
 
 void LogsJob::compare(ControlBackend::KeptLines const& kept) {

@@ -116,7 +116,7 @@ public:
     void run(varlink::Session& session) override;
 
     /// Takes the newest lines, newest first, until there are as many as were asked for, or the one after which they
-    /// were asked for comes.
+    /// were asked for comes. The pieces of a line count once.
     bool take(OutputLine const& line) override;
     /// After them: whether some of the requested lines are no longer there.
     void compare(ControlBackend::KeptLines const& kept);
@@ -137,6 +137,7 @@ private:
         std::size_t begin = 0;  // in text_
         std::size_t size = 0;
         std::uint64_t sequence = 0;
+        bool is_partial = false;
     };
     void add(OutputLine const& line);
     [[nodiscard]] OutputLine at(std::size_t index) const;
@@ -148,11 +149,12 @@ private:
     std::uint32_t wanted_;
     std::optional<std::uint64_t> after_;
     bool follows_;
+    std::uint32_t whole_ = 0;  // taken lines
     bool is_cut_ = false;      // there were more lines than were asked for
     std::uint64_t end_ = 0;    // as KeptLines has it
     bool is_missing_ = false;  // lines after after_, which was not reported yet
     std::string text_;
-    std::vector<Line> lines_;  // oldest first, once all have been found
+    std::vector<Line> lines_;  // and pieces, oldest first, once all have been found
     std::size_t next_ = 0;     // of them
 };
 

@@ -148,7 +148,9 @@ void write_line(json::Writer& out, OutputLine const& line) {
     out.key("stream").value(std::string_view(line.is_stderr ? "stderr" : "stdout"));
     if (line.time != 0) out.key("time").value(line.time);
     if (line.sequence != 0) out.key("sequence").value(static_cast<std::int64_t>(line.sequence));
-    out.key("text").value(line.text).close('}');
+    out.key("text").value(line.text);
+    if (line.is_partial) out.key("partial").value(true);
+    out.close('}');
 }
 
 }  // namespace triton::launcher

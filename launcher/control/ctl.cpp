@@ -548,9 +548,16 @@ Result<> Ctl::logs() {
         return out.close('}').text();
     };
     std::int64_t last = -1;  // sequence of the last line that was shown
+    using Source = std::pair<std::int64_t, std::string>;
+    std::optional<Source> begun;  // the process and stream whose line goes on
     auto const where_it_ended = [&] { return last < 0 ? parameters(0, {}) : parameters(most_log_lines, last); };
-    return stream("Logs", parameters(options_.lines, {}), where_it_ended, [&](json::Object const& reply) -> Result<> {
+    auto const show = [&](json::Object const& reply) -> Result<> {
         std::string text;
+        auto const end_begun = [&] {
+            if (begun) text += '\n';
+            begun.reset();
+        };
+        if (flag_of(reply, "missing") || number_of(reply, "lost")) end_begun();
         if (flag_of(reply, "missing"))
             complain("lines are missing here: they were written during an upgrade and are no longer kept");
         last = std::max(last, number_of(reply, "end").value_or(last));
@@ -559,15 +566,23 @@ Result<> Ctl::logs() {
             if (!line) continue;
             last = number_of(*line, "sequence").value_or(last);
             if (options_.is_json) {
-                text += json_text(*line);
-            } else {
-                if (!is_one) text += std::to_string(number_of(*line, "process").value_or(0)) + ": ";
-                text += text_of(*line, "text");
+                text += json_text(*line) + '\n';
+                continue;
             }
-            text += '\n';
+            Source const from{number_of(*line, "process").value_or(0), text_of(*line, "stream")};
+            if (begun != from) {
+                end_begun();
+                if (!is_one) text += std::to_string(from.first) + ": ";
+            }
+            text += text_of(*line, "text");
+            begun = from;
+            if (!flag_of(*line, "partial")) end_begun();
         }
         return print(text);
-    });
+    };
+    Result<> const done = stream("Logs", parameters(options_.lines, {}), where_it_ended, show);
+    if (begun) TRY(print("\n"));
+    return done;
 }
 
 /// Attaches once; UserTerminal joins both sides. The caller repeats it after an upgrade has cut it off.

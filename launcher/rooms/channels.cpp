@@ -629,13 +629,7 @@ void Channels::tell_missed(OutputKey key) {
 void Channels::tell_output(std::uint32_t program, LogChunk const& chunk) {
     lines_->take(program, chunk);
     if (!line_.has_followers()) return;
-    for_each_line(chunk.text, [&](std::string_view text) {
-        line_.publish_output(table_.name(program), {.process = chunk.process,
-                                                    .is_stderr = chunk.stream == OutputStream::err,
-                                                    .time = chunk.microseconds,
-                                                    .text = text,
-                                                    .sequence = line_sequence(chunk, text)});
-    });
+    for_each_output_line(chunk, [&](OutputLine const& line) { line_.publish_output(table_.name(program), line); });
 }
 
 /// Whether the sender may speak for this process. Source: systemd.service(5), NotifyAccess=.

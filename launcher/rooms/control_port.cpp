@@ -582,14 +582,7 @@ Result<ControlBackend::KeptLines> ControlPort::output_lines(ProcessSelection con
     std::vector<Line> lines;
     (void)rooms_.channels.output()->read_log(static_cast<std::uint32_t>(id), 0, [&](LogChunk const& chunk) {
         if (which.number && chunk.process != *which.number) return true;
-        for_each_line(chunk.text, [&](std::string_view text) {
-            lines.push_back({{.process = chunk.process,
-                              .is_stderr = chunk.stream == OutputStream::err,
-                              .time = chunk.microseconds,
-                              .text = {},
-                              .sequence = line_sequence(chunk, text)},
-                             std::string(text)});
-        });
+        for_each_output_line(chunk, [&](OutputLine const& line) { lines.push_back({line, std::string(line.text)}); });
         return true;
     });
     for (Line& line : std::views::reverse(lines)) {

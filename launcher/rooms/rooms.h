@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "launcher/control/control_server.h"
+#include "launcher/output/log_ring.h"
 #include "launcher/plan/configuration_source.h"
 #include "launcher/supervisor/supervisor.h"
 
@@ -100,6 +101,19 @@ void for_each_line(std::string_view text, Take take) {
         if (end == std::string_view::npos) return;
         text.remove_prefix(end + 1);
     }
+}
+
+/// Calls `take` for each line of a chunk, the last of which may be a piece. Its text is borrowed from the chunk.
+template <class Take>
+void for_each_output_line(LogChunk const& chunk, Take take) {
+    for_each_line(chunk.text, [&](std::string_view text) {
+        take(OutputLine{.process = chunk.process,
+                        .is_stderr = chunk.stream == OutputStream::err,
+                        .time = chunk.microseconds,
+                        .text = text,
+                        .sequence = line_sequence(chunk, text),
+                        .is_partial = chunk.is_partial && text.end() == chunk.text.end()});
+    });
 }
 
 }  // namespace triton::launcher

@@ -134,7 +134,9 @@ Result<ControlBackend::KeptLines> FakeBackend::output_lines(ProcessSelection con
     if (!program.is_captured) return std::unexpected(Error{ErrorKind::refused, {}, "its output is not captured", {}});
     for (auto line = program.lines.rbegin(); line != program.lines.rend(); ++line) {
         auto const at = static_cast<std::uint64_t>(program.lines.rend() - line - 1);
-        if (!sink.take({.text = *line, .sequence = first_line == 0 ? 0 : first_line + at})) break;
+        OutputLine const one{
+            .text = *line, .sequence = first_line == 0 ? 0 : first_line + at, .is_partial = line->ends_with("..")};
+        if (!sink.take(one)) break;
     }
     return KeptLines{first_line, first_line + program.lines.size()};
 }

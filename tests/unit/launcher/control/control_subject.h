@@ -23,7 +23,7 @@ public:
     struct Program {
         ProgramStatus status;
         std::vector<ProcessStatus> processes;
-        std::deque<std::string> lines;  // oldest first
+        std::deque<std::string> lines;  // oldest first; one that ends with .. goes on in the next
         bool is_captured = true;
     };
 

@@ -702,6 +702,26 @@ TEST_F(CtlTest, LogsWithTheNumberWhereThereAreSeveral) {
     EXPECT_EQ(run->out, "one\ntwo\nthree\n");
 }
 
+TEST_F(CtlTest, LogsJoinsThePiecesOfALine) {
+    start();
+    backend.add("web", 2).lines = {"zero", "one..", "two..", "three", "four..", "five"};
+    EXPECT_EQ(ctl({"logs", "web", "-n2"})->out, "1: one..two..three\n1: four..five\n");
+    EXPECT_EQ(ctl({"logs", "web", "-n1", "--json"})->out,
+              "{\"process\":1,\"stream\":\"stdout\",\"text\":\"four..\",\"partial\":true}\n"
+              "{\"process\":1,\"stream\":\"stdout\",\"text\":\"five\"}\n");
+    auto const run = begin({"logs", "-f", "-n0", "web"});
+    until([this] { return server->has_followers(); });
+    server->publish_output("web", {.process = 1, .text = "a", .is_partial = true});
+    server->publish_output("web", {.process = 1, .text = "b", .is_partial = true});
+    server->publish_output("web", {.process = 2, .text = "between"});
+    server->publish_output("web", {.process = 1, .text = "c", .is_partial = true});
+    server->end_round();
+    until([&run] { return run->out.ends_with("c"); });
+    server.reset();
+    finish(*run);
+    EXPECT_EQ(run->out, "1: ab\n2: between\n1: c\n");
+}
+
 TEST_F(CtlTest, UpgradeWaitsForTheNewOne) {
     start();
     backend.on_command = [this] { server->answer_upgrade(UpgradeVersions{"1", "2"}); };

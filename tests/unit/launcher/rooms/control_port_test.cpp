@@ -2,6 +2,8 @@
 
 #include "launcher/rooms/control_port.h"
 
+#include <algorithm>
+
 #include <gmock/gmock.h>
 
 #include "tests/unit/launcher/control/control_subject.h"
@@ -44,6 +46,22 @@ TEST_F(ControlPortTest, AskedToSignalWhatDoesNotRunItSaysSo) {
                 HasSubstr("process 1 of web does not run"));
     EXPECT_THAT(ask("Signal", R"({"program":"web","process":2,"signal":"10"})"), HasSubstr(R"({"parameters":{})"));
     EXPECT_THAT(told, Contains("command to web"));
+}
+
+/// A long line is kept in several chunks, and counts as one.
+TEST_F(ControlPortTest, PiecesOfAKeptLineAreMarked) {
+    port.open({});
+    ASSERT_TRUE(activate(R"({"programs":{"web":{"command":["/bin/web"],"output":{}}}})"));
+    auto const hands = channels.for_start({ProgramId{0}, ProcessNumber{1}});
+    ASSERT_TRUE(hands);
+    std::string const text = "short\n" + std::string(20'000, 'Q') + "\n";
+    ASSERT_EQ(::write(hands->files.out, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+    channels.output()->flush(milliseconds(1000));
+    std::string const answer = ask("Logs", R"({"program":"web","lines":1})");
+    EXPECT_EQ(std::ranges::count(answer, 'Q'), 20'000);
+    EXPECT_THAT(answer, testing::Not(HasSubstr("short")));
+    EXPECT_THAT(answer, HasSubstr(R"(Q","partial":true},{)"));
+    EXPECT_TRUE(answer.ends_with(R"(Q"}]}})")) << answer.substr(answer.size() - 40);
 }
 
 TEST_F(ControlPortTest, SaysWhyNothingIsToRun) {
