@@ -34,6 +34,21 @@ constexpr std::size_t level_width = 7;
 
 LevelRow const& row(LogLevel level) { return levels[static_cast<std::size_t>(level)]; }
 
+// A record that is larger than an output's buffer would be lost: its lists are cut off before.
+constexpr std::size_t longest_list = 80 << 10;  // bytes, as they are written
+constexpr std::size_t longest_entry = 4 << 10;  // bytes; escaped, each may become six
+static_assert(2 * (longest_list + 6 * longest_entry) < LogOutput::capacity);
+
+/// Passes the texts of a list to `add`, which appends to `out`, and counts those that do not fit.
+template <class Add>
+void add_list(std::string const& out, std::span<std::string const> texts, Add add) {
+    std::size_t const most = out.size() + longest_list;
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        if (out.size() >= most) return add("and " + std::to_string(texts.size() - i) + " more");
+        add(std::string_view(texts[i]).substr(0, longest_entry));
+    }
+}
+
 std::int64_t microseconds_now() {
     auto const now = std::chrono::system_clock::now().time_since_epoch();
     return std::chrono::floor<std::chrono::microseconds>(now).count();
@@ -52,10 +67,10 @@ void append_json_value(std::string& out, LogField const& field, std::size_t long
         char separator = '[';
         auto const texts = std::get<std::span<std::string const>>(field.value);
         if (texts.empty()) out += separator;
-        for (std::string const& one : texts) {
+        add_list(out, texts, [&](std::string_view one) {
             out += std::exchange(separator, ',');
             json::append_json_string(out, one);
-        }
+        });
         out += ']';
     }
 }
@@ -90,10 +105,10 @@ void render_text(std::string& out, Record const& record, bool is_colored) {
     for (LogField const& field : record.fields) {
         auto const* const texts = std::get_if<std::span<std::string const>>(&field.value);
         if (!texts) continue;
-        for (std::string const& one : *texts) {
+        add_list(out, *texts, [&](std::string_view one) {
             out += "\n    ";
             out += json::printable(one);
-        }
+        });
     }
     if (is_colored && !record.level.color.empty()) out += "\033[0m";
     out += '\n';

@@ -32,6 +32,7 @@ struct LogField {
 ///
 /// Nothing here blocks and nothing here fails: lines wait in a bounded buffer until flush() and are written as far as
 /// the reader takes them. Lines that do not fit are dropped and counted, and the count is reported when there is room.
+/// Of a list of texts, as much is written as a line has room for ("and 17 more").
 class Log {
 public:
     struct Settings {
