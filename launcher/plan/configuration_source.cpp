@@ -165,7 +165,7 @@ struct LoadBounds {
     std::size_t preparations;  // filters, which take 3 ms to compile, and trials, which take 0.5
     std::uint64_t copies;      // bytes of the environment, once for each program
     std::uint64_t rendering;   // bytes; a MiB that is substituted takes 2 ms
-    std::size_t looks;         // files that a command may be; a thousand take 2 ms
+    std::size_t looks;         // files that a command may be, and others; a thousand take 2 to 10 ms
 };
 // The worst document takes about 50 ms: 16 KiB of JSON are parsed in less than one.
 constexpr LoadBounds small_bounds{16 << 10, 64 << 10, 8, 256 << 10, 256 << 10, 2000};
@@ -184,13 +184,13 @@ LoadBounds const* bounds_of(LoadKind kind) {
     return nullptr;
 }
 
-/// Keeps as many errors as anybody reads, and counts the rest.
-void shorten(std::vector<std::string>& errors) {
+/// Keeps as many errors or warnings as anybody reads, and counts the rest.
+void shorten(std::vector<std::string>& texts) {
     std::size_t const most = json::Limits{}.problems;
-    if (errors.size() <= most + 1) return;  // the last one may already be such a count
-    std::string rest = "and " + std::to_string(errors.size() - most) + " more";
-    errors.resize(most);
-    errors.push_back(std::move(rest));
+    if (texts.size() <= most + 1) return;  // the last one may already be such a count
+    std::string rest = "and " + std::to_string(texts.size() - most) + " more";
+    texts.resize(most);
+    texts.push_back(std::move(rest));
 }
 
 /// Turns the programs of a document into plans.
@@ -225,6 +225,8 @@ public:
     std::shared_ptr<ProgramPlan const> named(Box<config::Program>&& said);
     /// To be called after all programs.
     void check_patterns();
+    /// The bad lines of environment files. Likewise, and once.
+    json::Problems odd_lines() { return std::move(odd_lines_).take(); }
 
 private:
     using Entries = std::vector<std::string>;  // NAME=value
@@ -255,7 +257,7 @@ private:
                    std::vector<std::string>& entries);
     std::optional<process::CommandTemplate> checked(std::expected<process::CommandTemplate, json::Problems> made);
     [[nodiscard]] bool is_too_much();
-    [[nodiscard]] bool is_search_too_long(std::string_view path);
+    [[nodiscard]] bool looks_too_often(std::size_t places = 1);
     Result<std::string> find_program(std::string const& word, Environment const& environment,
                                      process::Attributes const& attributes);
     std::optional<std::string> fault_of(NetworkProbe const& probe, bool is_numbered);
@@ -309,7 +311,9 @@ private:
     std::size_t environments_of_each_ = 0;
     std::size_t bytes_of_each_ = 0;
     std::uint64_t copies_ = 0;  // bytes of the environment, for all programs so far
-    std::size_t looks_ = 0;     // places where commands, and time zones, were looked for
+    std::size_t looks_ = 0;     // places where commands, time zones and environment files were looked for
+    std::set<std::string> environment_files_;  // many programs may name one
+    json::ProblemList odd_lines_{json::Limits{}.problems};
     std::map<std::string, std::shared_ptr<config::TimeZone const>> zones_;
     Rejected& rejected_;
     process::LoadMemory memory_;
@@ -453,8 +457,10 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
         json::Where const file_at{&key_at, i};
         auto const path = path_of(source.path, file_at, number, count);
         if (!path) continue;
-        rejected_.missing_binaries.push_back(*path);  // when it changes, the configuration has changed
+        bool const is_new = environment_files_.insert(*path).second;
+        if (is_new) rejected_.missing_binaries.push_back(*path);  // when it changes, the configuration has changed
         if (check_ == BinaryCheck::skipped) continue;
+        if (looks_too_often()) return;
         auto const text = read_file(*path, std::min<std::size_t>(most_environment_file, environment_room_));
         if (!text) {
             bool const is_missing = text.error().kind == ErrorKind::not_found;
@@ -469,7 +475,7 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
         }
         config::EnvironmentFile const file = config::parse_environment_file(*text, {});
         for (json::Problem const& problem : file.problems)
-            rejected_.warnings.push_back(*path + ": " + problem.text());
+            if (is_new) odd_lines_.add(problem.where.empty() ? *path : *path + ": " + problem.where, problem.reason);
         std::erase_if(entries, [&](std::string const& entry) {
             return std::ranges::binary_search(file.values, file_name_of(entry), {}, name_of_variable);
         });
@@ -524,10 +530,8 @@ void Planner::add_entries_of_each(config::Program const& program, json::Where co
         if (bytes_of_each_ > most_environments_of_each)
             return add(file_at, "the environments of processes with files by number are larger than " +
                                     std::to_string(most_environments_of_each >> 20) + " MiB in all");
-        if (bounds_ && copies_ + bytes_of_each_ > bounds_->copies) {
-            rejected_.is_too_much = true;
-            return;
-        }
+        if (bounds_ && copies_ + bytes_of_each_ > bounds_->copies) rejected_.is_too_much = true;
+        if (rejected_.is_too_much) return;
     }
 }
 
@@ -596,10 +600,10 @@ bool Planner::is_too_much() {
     return rejected_.is_too_much;
 }
 
-/// Whether a load with bounds would search for commands in too many places.
-bool Planner::is_search_too_long(std::string_view path) {
+/// Whether a load with bounds would look for files in too many places, with these counted.
+bool Planner::looks_too_often(std::size_t places) {
     if (!bounds_) return false;
-    looks_ += 1 + static_cast<std::size_t>(std::ranges::count(path, ':'));
+    looks_ += places;
     if (looks_ > bounds_->looks) rejected_.is_too_much = true;
     return rejected_.is_too_much;
 }
@@ -632,7 +636,7 @@ Result<std::string> Planner::find_program(std::string const& word, Environment c
         auto const [search, is_new] =
             searches_.try_emplace({word, path, attributes.root_directory, attributes.working_directory});
         if (is_new) {
-            if (is_search_too_long(path)) return word;
+            if (looks_too_often(1 + static_cast<std::size_t>(std::ranges::count(path, ':')))) return word;
             search->second = process::find_program(word, {path}, attributes);
         }
         latest_search_ = &*search;
@@ -931,10 +935,7 @@ ProgramPolicy Planner::policy(config::Program const& program) const {
 std::shared_ptr<config::TimeZone const> Planner::time_zone(std::string const& name, json::Where const& at) {
     if (auto const known = zones_.find(name); known != zones_.end()) return known->second;
     if (name == "UTC" || check_ == BinaryCheck::skipped) return nullptr;
-    if (bounds_ && ++looks_ > bounds_->looks) {
-        rejected_.is_too_much = true;
-        return nullptr;
-    }
+    if (looks_too_often()) return nullptr;
     json::Where const schedule_at{&at, "schedule"};
     json::Where const zone_at{&schedule_at, "timeZone"};
     auto const directory = variables_.find("TZDIR");
@@ -1301,6 +1302,8 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
         planner.check_patterns();
     }
     if (rejected.is_too_much) return std::unexpected(std::move(rejected));
+    add_texts(rejected.warnings, planner.odd_lines());
+    shorten(rejected.warnings);
     if (rejected.errors.empty() && configuration.has_programs) {
         OutputFiles files(rejected);
         for (auto const& program : accepted.programs)

@@ -2,9 +2,13 @@
 
 #include "launcher/plan/verdict.h"
 
+#include <filesystem>
+#include <fstream>
 #include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 namespace triton::launcher {
 
@@ -71,6 +75,39 @@ TEST(Verdict, OfABadConfigurationHasEveryReason) {
     EXPECT_THAT(read->rejected->missing_binaries, ElementsAre("/nonexistent"));
     EXPECT_EQ(read->rejected->document, verdict.rejected->document);
     EXPECT_THAT(read->findings.commands, IsEmpty());
+}
+
+/// Programs share a file with bad lines, and there are several such files.
+TEST(Verdict, HasAsManyWarningsAsAnybodyReads) {
+    std::string const directory = testing::TempDir() + "triton-verdict-test-" + std::to_string(::getpid());
+    std::filesystem::create_directory(directory);
+    std::string files;
+    for (std::string const name : {"/a", "/b"}) {
+        std::ofstream file(directory + name);
+        for (int i = 0; i < 60; ++i)
+            file << "key: value\n";
+        files.append(files.empty() ? "" : ",").append("\"").append(directory).append(name).append("\"");
+    }
+    auto const programs = [&](std::string const& command) {
+        std::string document =
+            R"({"programs":{"p":{"command":[")" + command + R"("],"environmentFile":[)" + files + "]}";
+        for (int i = 0; i < 100; ++i)
+            document += ",\"p" + std::to_string(i) + R"(":{"command":["/bin/true"],"environmentFile":[)" + files + "]}";
+        return document + "}}";
+    };
+    Verdict const verdict = judge(texts(programs("/nonexistent")), {}, only_a_path);
+    ASSERT_TRUE(verdict.rejected);
+    EXPECT_THAT(verdict.rejected->errors,
+                ElementsAre("programs.p.command[0]: cannot execute /nonexistent: No such file or directory"));
+    std::vector<std::string> const& warnings = verdict.rejected->warnings;
+    ASSERT_THAT(warnings, SizeIs(101));
+    EXPECT_EQ(warnings[59], directory + "/a: line 60: is not of the form NAME=value");
+    EXPECT_EQ(warnings[60], directory + "/b: line 1: is not of the form NAME=value");
+    EXPECT_EQ(warnings[100], "and 20 more");
+    auto const accepted = load_configuration(programs("/bin/true"), {}, only_a_path);
+    ASSERT_TRUE(accepted) << accepted.error().errors.front();
+    EXPECT_EQ(accepted->warnings, warnings);
+    std::filesystem::remove_all(directory);
 }
 
 TEST(Verdict, SaysWhetherTheAgentMayBringWhatIsMissing) {
@@ -165,6 +202,26 @@ TEST(SmallLoad, CountsTheEnvironmentsOfEachProcess) {
     EXPECT_TRUE(is_too_much(103, 2546, "PATH=/bin"));
     EXPECT_TRUE(is_too_much(104, 2545, "PATH=/bin"));
     EXPECT_TRUE(is_too_much(103, 2545, "PATH=/sbin")) << "so is ours";
+}
+
+/// None exists, so that nothing is copied.
+TEST(SmallLoad, CountsTheFilesOfEachProcess) {
+    auto const load = [](std::size_t count) {
+        std::string files;
+        for (int i = 0; i < 16; ++i)
+            files += std::string(i == 0 ? "" : ",") + R"({"optional":true,"path":{"type":"Concatenate","values":)" +
+                     R"(["/nonexistent/",{"type":"ProcessNumber"}]}})";
+        return load_configuration(texts(R"({"programs":{"p":{"command":["/bin/true"],"environmentFrom":"clean",)"
+                                        R"("count":)" +
+                                        std::to_string(count) + R"(,"environmentFile":[)" + files + "]}}}"),
+                                  {}, only_a_path, BinaryCheck::required, LoadKind::small, nullptr);
+    };
+    auto const few = load(124);
+    ASSERT_TRUE(few);
+    EXPECT_THAT(few->missing_binaries, SizeIs(124)) << "each path once";
+    auto const many = load(126);
+    ASSERT_FALSE(many);
+    EXPECT_TRUE(many.error().is_too_much);
 }
 
 TEST(WholeLoad, LimitsTheEnvironmentsOfEachProcess) {
