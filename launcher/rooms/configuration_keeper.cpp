@@ -31,6 +31,11 @@ std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, So
     return loaded;
 }
 
+/// The refusal of a configuration that is good but cannot become active. Its files are watched all the same.
+Rejected refusal(Accepted const& loaded) {
+    return {.warnings = loaded.warnings, .missing_binaries = loaded.missing_binaries, .document = loaded.document};
+}
+
 }  // namespace
 
 ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOptions& source,
@@ -80,9 +85,11 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
     if (!*loaded) {
         first.rejected = std::move(loaded->error());
     } else {
-        std::size_t const document = (*loaded)->document;
-        if (Result<> const activated = activate(std::move(**loaded)); !activated)
-            first.rejected = Rejected{.errors = {activated.error().text()}, .document = document};
+        Rejected refused = refusal(**loaded);
+        if (Result<> const activated = activate(std::move(**loaded)); !activated) {
+            refused.errors.push_back(activated.error().text());
+            first.rejected = std::move(refused);
+        }
     }
     first.may_be_good = first.rejected && may_labels_come(*first.rejected);
     // A plan that depends on further files is made once more when all of these are watched.
@@ -142,13 +149,14 @@ void ConfigurationKeeper::take(std::expected<Accepted, Rejected> loaded) {
                    {{"path", std::string_view(options_.configuration_path)}});
         return;
     }
-    std::size_t const document = loaded->document;
+    Rejected refused = refusal(*loaded);
     try {
         if (Result<> const activated = activate(std::move(*loaded)); !activated)
-            return reject({.errors = {activated.error().text()}, .document = document});
+            refused.errors.push_back(activated.error().text());
     } catch (std::bad_alloc const&) {
-        return reject({.errors = {"not enough memory for its processes"}, .document = document});
+        refused.errors.emplace_back("not enough memory for its processes");
     }
+    if (!refused.errors.empty()) return reject(std::move(refused));
     forget_rejection();
     missing_binaries_ = active()->missing_binaries;
     has_news_ = true;

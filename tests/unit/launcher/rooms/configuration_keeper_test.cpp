@@ -97,6 +97,23 @@ TEST_F(ConfigurationKeeperTest, WantOfMemoryIsAReasonLikeAnother) {
     EXPECT_EQ(keeper.ledger().state().text, better);
 }
 
+/// A file of variables may be what makes it good.
+TEST_F(ConfigurationKeeperTest, WhatCannotBecomeActiveHasItsFilesWatchedAllTheSame) {
+    std::string const variables = directory + "/variables";
+    write(variables, "odd\n");
+    write(options.configuration_path, R"({"programs":{"a":{"command":["/bin/true"],"environmentFile":")" + variables +
+                                          R"(","output":{"file":")" + directory + R"(/logs/a"}}}})");
+    keeper.tell(keeper.look_first());
+    ASSERT_THAT(keeper.ledger().rejection(), ElementsAre(HasSubstr("cannot open " + directory + "/logs")));
+    EXPECT_THAT(logged(), HasSubstr(variables + ": line 1: is not of the form NAME=value"));
+    look();
+    look();
+    std::filesystem::create_directory(directory + "/logs");
+    write(variables, "GOOD=1\n");
+    until([this] { return keeper.active() != nullptr; });
+    EXPECT_THAT(keeper.ledger().rejection(), IsEmpty());
+}
+
 TEST_F(ConfigurationKeeperTest, AMissingFileIsAwaited) {
     keeper.tell(keeper.look_first());
     EXPECT_THAT(keeper.ledger().rejection(),
