@@ -87,7 +87,10 @@ void ReportWriter::on(action::ReportExited const& exited) {
     }
     fields.insert(fields.end(),
                   {{by_signal ? "signal" : "exit_code", std::int64_t{code}}, {"run_seconds", exited.run}});
-    if (exited.restart_in) fields.push_back({"restart_in_seconds", *exited.restart_in});
+    if (exited.restart_in) {
+        fields.insert(fields.end(),
+                      {{"restart_in_seconds", *exited.restart_in}, {"failures", std::int64_t{exited.failures}}});
+    }
     bool const is_fine = exited.status == 0 || exited.was_asked_for || exited.is_expected;
     log::LogLevel const level = is_fine             ? log::LogLevel::info
                                 : exited.restart_in ? log::LogLevel::warning
@@ -105,7 +108,11 @@ void ReportWriter::on(action::ReportStartFailed const& failed) {
     log::LogField const why{"error", std::string_view(error)};
     if (failed.restart_in) {
         write(log::LogLevel::error, "process-start-failed", message, failed.id,
-              {where, code, why, {"restart_in_seconds", *failed.restart_in}});
+              {where,
+               code,
+               why,
+               {"restart_in_seconds", *failed.restart_in},
+               {"failures", std::int64_t{failed.failures}}});
     } else {
         write(log::LogLevel::error, "process-start-failed", message, failed.id, {where, code, why});
     }

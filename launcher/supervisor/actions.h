@@ -83,12 +83,14 @@ struct ReportExited {
     bool was_asked_for = false;  ///< it was being stopped, and not for being late or ill
     bool is_expected = false;    ///< not exit code 0, but a success by its policy
     bool is_permanent = false;   ///< a failure after which its policy wants no other start
+    std::uint32_t failures = 0;  ///< in a row, with this one; 0: it is none, or not started again by itself
     bool operator==(ReportExited const&) const = default;
 };
 struct ReportStartFailed {
     ProcessId id;
     process::SpawnError error;
     std::optional<Duration> restart_in;
+    std::uint32_t failures = 0;  ///< the same
     bool operator==(ReportStartFailed const&) const = default;
 };
 /// The whole stop took too long; this one is still there (in an uninterruptible sleep, for example).

@@ -19,14 +19,16 @@ double backoff(RestartPolicy const& policy, std::uint32_t steps) {
 
 }  // namespace
 
+bool is_failure(RestartPolicy const& policy, Run run) { return !run.is_clean || run.length < policy.minimum_run; }
+
 RestartDecision decide_restart(RestartPolicy const& policy, std::uint32_t failures_before, Run run, double random) {
     std::uint32_t const before = run.length >= policy.reset_after ? 0 : failures_before;
-    bool const is_failure = !run.is_clean || run.length < policy.minimum_run;
+    bool const has_failed = is_failure(policy, run);
     std::uint32_t const failures =
-        is_failure && before < std::numeric_limits<std::uint32_t>::max() ? before + 1 : before;
-    if (!policy.always_waits && (!is_failure || failures == 1)) return {Duration::zero(), failures};
+        has_failed && before < std::numeric_limits<std::uint32_t>::max() ? before + 1 : before;
+    if (!policy.always_waits && (!has_failed || failures == 1)) return {Duration::zero(), failures};
 
-    std::uint32_t const steps = is_failure ? failures - (policy.always_waits ? 1 : 2) : 0;
+    std::uint32_t const steps = has_failed ? failures - (policy.always_waits ? 1 : 2) : 0;
     double const spread = 1 + policy.jitter * (2 * random - 1);
     double const delay =
         std::clamp(backoff(policy, steps) * spread, 0.0, static_cast<double>(policy.max_delay.count()));

@@ -26,6 +26,9 @@ struct Run {
     bool is_permanent = false;  ///< a failure that another start would not fix
 };
 
+/// Whether that counts as a failure. So does a clean exit after too short a run.
+bool is_failure(RestartPolicy const& policy, Run run);
+
 struct RestartDecision {
     Duration delay;
     std::uint32_t failures;  ///< in a row, this one included

@@ -118,7 +118,7 @@ void Supervisor::on(event::SpawnFailed const& event) {
     // The retry never comes at once: this failure came at once, too, and the two would alternate without letting time
     // pass.
     Outcome const outcome = decide_after_end(at, State::starting, {Duration::zero(), false}, shortest_retry);
-    act(action::ReportStartFailed{event.id, event.error, outcome.restart_in});
+    act(action::ReportStartFailed{event.id, event.error, outcome.restart_in, outcome.failures});
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
     run_what_is_owed(at);
 }
@@ -162,10 +162,11 @@ void Supervisor::on(event::Exited const& event) {
     bool const was_asked_for = was_stopped && !at.process.has_run_badly;
     Outcome const outcome = decide_after_end(at, before, run);
     if (event.error) {
-        act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in});
+        act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in, outcome.failures});
     } else {
         actions_->push_back(action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in,
-                                                 event.was_oom_killed, was_asked_for, is_expected, is_permanent});
+                                                 event.was_oom_killed, was_asked_for, is_expected, is_permanent,
+                                                 outcome.failures});
     }
     if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
     run_what_is_owed(at);
@@ -376,7 +377,7 @@ Supervisor::Outcome Supervisor::decide_by_policy(Place const& at, Run run, Durat
     } else {
         begin(at);
     }
-    return {delay};
+    return {delay, false, is_failure(at.policy().backoff, run) ? decision.failures : 0};
 }
 
 /// Settles a process that is not started again by itself.

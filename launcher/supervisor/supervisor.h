@@ -179,6 +179,7 @@ private:
     struct Outcome {
         std::optional<Duration> restart_in;  // nullopt: not by itself
         bool is_given_up = false;
+        std::uint32_t failures = 0;  // as of action::ReportExited
     };
     struct Ending {
         ProcessId id;

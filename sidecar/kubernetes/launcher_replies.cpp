@@ -70,6 +70,7 @@ std::optional<heard::Record> parse_record(Node const& reply) {
     record.from = json::text_of(*node, "from");
     record.to = json::text_of(*node, "to");
     record.action = json::text_of(*node, "action");
+    if (auto const* const failures = json::value_of<std::int64_t>(*node, "failures")) record.failures = *failures;
     return record;
 }
 

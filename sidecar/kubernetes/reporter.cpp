@@ -182,7 +182,8 @@ void Reporter::on(heard::Record const& record) {
     if (!settings_.readiness_gate.empty()) wants_status_ = true;
 }
 
-/// Counts crashes. The launcher restarts at once what has run well; a delay means that it has not.
+/// Counts crashes. An older launcher does not say how many there were: it restarts at once what has run well, as a
+/// rule, and a delay means that it has not.
 void Reporter::crashed(heard::Record const& record) {
     std::string process = who(record);
     if (!record.restart_in_seconds) {
@@ -191,7 +192,7 @@ void Reporter::crashed(heard::Record const& record) {
     }
     Crashes& crashes = crashes_of(process);
     std::string const cause = std::exchange(crashes.cause, {});
-    crashes.count = *record.restart_in_seconds > 0 ? crashes.count + 1 : 1;
+    crashes.count = record.failures.value_or(*record.restart_in_seconds > 0 ? crashes.count + 1 : 1);
     if (crashes.count < crash_loop) return;
     process.append(" keeps failing: ").append(cause.empty() ? record.ending : cause);
     events_.observe(true, "CrashLooping", process, now_);

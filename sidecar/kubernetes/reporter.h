@@ -46,7 +46,8 @@ struct Record {
     std::optional<double> restart_in_seconds;
     std::string from;  ///< of an upgrade: versions
     std::string to;
-    std::string action = {};  ///< of one that is unhealthy: "restart", "report", "exit"
+    std::string action = {};                    ///< of one that is unhealthy: "restart", "report", "exit"
+    std::optional<std::int64_t> failures = {};  ///< in a row, with this one; 0: it is none
 };
 /// From GetStatus.
 struct Status {
@@ -257,8 +258,8 @@ private:
     };
     /// The data of a failing process.
     struct Crashes {
-        std::uint32_t count = 0;  // in a row
-        std::string cause;        // what the launcher is about to end it for; empty: nothing
+        std::int64_t count = 0;  // in a row
+        std::string cause;       // what the launcher is about to end it for; empty: nothing
     };
 
     // Events.

@@ -71,7 +71,9 @@ def test_each_restart_waits_where_that_is_asked(place, step, delays):
     launcher = run(place, {
         "job": probe(step, backoff={"initial": "40ms", "factor": 2, "max": "100ms", "jitter": 0, "always": True}),
     }, "--restart-minimum-run", "0")
-    assert [launcher.wait_for_event("process-exited")["restart_in_seconds"] for _ in delays] == delays
+    ends = [launcher.wait_for_event("process-exited") for _ in delays]
+    assert [end["restart_in_seconds"] for end in ends] == delays
+    assert [end["failures"] for end in ends] == ([1, 2, 3, 4] if step == "exit:1" else [0, 0, 0])
     assert launcher.stop() == Exit(code=0)
 
 

@@ -125,7 +125,12 @@ private:
     struct Bounds {
         Duration low, high;
         std::uint32_t failures;
+        bool is_failure;
         bool must_wait;  // else it would spin
+    };
+    struct Next {
+        std::optional<Duration> restart_in;  // nullopt: not by itself
+        std::uint32_t failures = 0;          // as of action::ReportExited
     };
 
     // What happened: invariants_events.cpp
@@ -166,8 +171,8 @@ private:
     [[nodiscard]] static bool goes_on(At at, launcher::event::Exited const& event);
     void go_on_as(At at, Pid pid);
     static bool awaits_main(At at) { return at.policy().forks && !at.record.is_main_known; }
-    std::optional<Duration> what_now(At at, State before, launcher::Run run, bool is_clone_failure);
-    std::optional<Duration> restart(At at, launcher::Run run, bool is_clone_failure);
+    Next what_now(At at, State before, launcher::Run run, bool is_clone_failure);
+    Next restart(At at, launcher::Run run, bool is_clone_failure);
     Bounds delay_bounds(At at, launcher::Run run, bool is_clone_failure) const;
     void end_for_good(At at, bool is_success);
     void end_container(At at, int exit_code);

@@ -352,8 +352,8 @@ void Invariants::apply(event::SpawnFailed const& event) {
     that.record.exit_code = exit_code_of(0, event.error);
     that.record.last_end = now_;
     that.record.last_error = event.error;
-    auto const restart_in = what_now(that, State::starting, Run{Duration::zero(), false}, true);
-    owe(action::ReportStartFailed{event.id, event.error, restart_in});
+    Next const next = what_now(that, State::starting, Run{Duration::zero(), false}, true);
+    owe(action::ReportStartFailed{event.id, event.error, next.restart_in, next.failures});
     run_what_is_owed(that);
 }
 
@@ -397,12 +397,12 @@ void Invariants::apply(event::Exited const& event) {
     Run const run{now_ - record.started, is_success && !record.went_bad && !is_too_early, is_permanent};
     bool const is_its_own_end = before == State::executing || before == State::activating || before == State::up;
     bool const was_asked_for = !record.went_bad && !is_its_own_end;
-    auto const restart_in = what_now(that, before, run, false);
+    Next const next = what_now(that, before, run, false);
     if (event.error) {
-        owe(action::ReportStartFailed{event.id, *event.error, restart_in});
+        owe(action::ReportStartFailed{event.id, *event.error, next.restart_in, next.failures});
     } else {
-        owe(action::ReportExited{event.id, pid, event.status, run.length, restart_in, event.was_oom_killed,
-                                 was_asked_for, is_expected, is_permanent});
+        owe(action::ReportExited{event.id, pid, event.status, run.length, next.restart_in, event.was_oom_killed,
+                                 was_asked_for, is_expected, is_permanent, next.failures});
     }
     run_what_is_owed(that);
 }
@@ -441,8 +441,8 @@ void Invariants::apply(event::MainFound const& event) {
     if (is_taken && that.record.pid != event.pid) go_on_as(that, event.pid);
 }
 
-/// Where a process goes that has ended. Returns when it starts again by itself, nullopt for never.
-std::optional<Duration> Invariants::what_now(At at, State before, Run run, bool is_clone_failure) {
+/// Where a process goes that has ended.
+Invariants::Next Invariants::what_now(At at, State before, Run run, bool is_clone_failure) {
     Record& record = at.record;
     bool is_held = std::exchange(record.is_to_be_held, false);
     bool const restarts = std::exchange(record.is_to_restart, false);
@@ -455,32 +455,32 @@ std::optional<Duration> Invariants::what_now(At at, State before, Run run, bool 
         bool const is_done = is_stopping() && is_own_end && run.is_clean && at.policy().has_on_stop &&
                              at.policy().kind == ProgramKind::one_shot;
         is_done ? enter(at, State::done) : forget(at);
-        return std::nullopt;
+        return {};
     }
     // It was not wanted for a while, and comes back as one of a program that is held as a whole.
     if (!is_own_end && !restarts && at.program.is_held) is_held = true;
     if (is_held) {
         enter(at, State::held);
-        return std::nullopt;
+        return {};
     }
     if (is_own_end) return restart(at, run, is_clone_failure);
     // We had stopped it, and it is wanted again.
     if (!restarts && at.policy().kind == ProgramKind::scheduled) {
         enter(at, State::down);
-        return std::nullopt;
+        return {};
     }
     want_again(at);
-    return Duration::zero();
+    return {Duration::zero()};
 }
 
-std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failure) {
+Invariants::Next Invariants::restart(At at, Run run, bool is_clone_failure) {
     ProgramPolicy const& policy = at.policy();
     bool const ends_by_itself = policy.kind != ProgramKind::service;
     bool is_restarted = policy.restart == Restart::always || (policy.restart == Restart::on_failure && !run.is_clean);
     if ((ends_by_itself && run.is_clean) || run.is_permanent) is_restarted = false;
     if (!is_restarted) {
         end_for_good(at, run.is_clean);
-        return std::nullopt;
+        return {};
     }
     Bounds const bounds = delay_bounds(at, run, is_clone_failure);
     // What was chosen for the jitter, and with it whether that start is one too many.
@@ -513,7 +513,7 @@ std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failur
         owe(action::ReportGaveUp{at.id, policy.start_limit->count});
         if (policy.start_limit->exit_code) end_container(at, *policy.start_limit->exit_code);
         end_for_good(at, false);
-        return std::nullopt;
+        return {};
     }
     require(chosen.has_value(), "what is wanted is restarted, unless its policy says otherwise", at.id);
     require(!is_one_too_many(*chosen), "what has used up its starts is given up", at.id);
@@ -521,7 +521,7 @@ std::optional<Duration> Invariants::restart(At at, Run run, bool is_clone_failur
     require(*chosen >= bounds.low && *chosen <= bounds.high, "a delay is what the restart policy says", at.id);
     enter(at, *chosen > Duration::zero() ? State::backoff : State::waiting);
     if (*chosen > Duration::zero()) at.record.due = in(*chosen);
-    return chosen;
+    return {chosen, bounds.is_failure ? bounds.failures : 0};
 }
 
 /// The documented rule, by another way than the supervisor's: a power instead of a loop, bounds instead of a value.
@@ -531,7 +531,7 @@ Invariants::Bounds Invariants::delay_bounds(At at, Run run, bool is_clone_failur
     std::uint32_t failures = run.length >= policy.reset_after ? 0 : at.record.failures;
     bool const is_success = run.is_clean && run.length >= policy.minimum_run;
     if (!is_success) ++failures;
-    if (!policy.always_waits && (is_success || failures == 1)) return {least, least, failures, false};
+    if (!policy.always_waits && (is_success || failures == 1)) return {least, least, failures, !is_success, false};
     double const power = is_success ? 0 : failures - (policy.always_waits ? 1.0 : 2.0);
     auto const maximum = static_cast<double>(policy.max_delay.count());
     double const plain = std::min(maximum, static_cast<double>(policy.delay.count()) * std::pow(policy.factor, power));
@@ -541,7 +541,7 @@ Invariants::Bounds Invariants::delay_bounds(At at, Run run, bool is_clone_failur
     // The short form of the rule, whatever the numbers: no program spins.
     double const shortest = static_cast<double>(std::min(policy.delay, policy.max_delay).count()) * (1 - policy.jitter);
     bool const must_wait = shortest >= 1000 && at.record.was_short && is_short(policy, run);
-    return {std::max(low, least), std::max(high, least), failures, must_wait};
+    return {std::max(low, least), std::max(high, least), failures, !is_success, must_wait};
 }
 
 void Invariants::end_for_good(At at, bool is_success) {

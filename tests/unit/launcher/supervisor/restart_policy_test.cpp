@@ -81,6 +81,12 @@ TEST(RestartPolicy, EachRestartWaitsWhereThatIsAsked) {
     EXPECT_EQ(decide_restart(patient, 0, {1s, true}, 0).delay, 900ms);
 }
 
+TEST(RestartPolicy, ACleanRunThatIsTooShortIsAFailure) {
+    EXPECT_FALSE(is_failure(standard, {1s, true}));
+    EXPECT_TRUE(is_failure(standard, {1s - 1ns, true}));
+    EXPECT_TRUE(is_failure(standard, {1h, false}));
+}
+
 TEST(RestartPolicy, MaximumBelowTheDelayWins) {
     RestartPolicy short_maximum = standard;
     short_maximum.max_delay = 100ms;

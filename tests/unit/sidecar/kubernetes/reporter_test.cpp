@@ -650,6 +650,26 @@ TEST(KubernetesReporter, ACrashLoopIsOneEventWithACount) {
     EXPECT_THAT(subject.requests, IsEmpty());
 }
 
+TEST(KubernetesReporter, ALauncherThatCountsFailuresIsBelieved) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    auto const ends = [&subject](std::int64_t failures, double restart_in) {
+        heard::Record record = ended(failures > 0 ? "exit code 1" : "exit code 0", restart_in);
+        record.failures = failures;
+        subject.hear(record);
+    };
+    for (int i = 0; i < 4; ++i)
+        ends(0, 5);  // it waits before each start
+    ends(1, 5);
+    ends(2, 0);
+    ends(1, 5);  // it had run well in between
+    ends(2, 5);
+    EXPECT_THAT(subject.requests, IsEmpty());
+    ends(3, 0);
+    EXPECT_THAT(subject.request().body, HasSubstr(R"("message":"web:2 keeps failing: exit code 1")"));
+}
+
 heard::Record trouble(std::string event, std::string message, std::string action = {}) {
     heard::Record record;
     record.event = std::move(event);
