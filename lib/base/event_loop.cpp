@@ -30,6 +30,8 @@ std::uint64_t pack(int fd, std::uint32_t serial) {
 struct EventLoop::State {
     std::vector<Registration> registrations;  // by descriptor: the kernel gives out the lowest free number
     std::uint32_t last_serial = 0;
+    std::size_t watches = 0;
+    std::size_t full_batches = 0;  // one after the other, without a look at the timers
     // Not sorted: a program has a dozen timers, and looking at each costs less than the wait. There is room for all
     // that exist, so that arming one allocates nothing.
     std::vector<Timer*> armed;
@@ -80,6 +82,7 @@ Result<EventLoop::Watch> EventLoop::add(int fd, std::uint32_t events, std::funct
         int const err = errno;
         return fail(err, "watch descriptor " + std::to_string(fd));
     }
+    ++state_->watches;
     state_->registrations[at] = {serial, std::make_shared<std::function<void()>>(std::move(call))};
     return Watch{this, fd};
 }
@@ -96,6 +99,7 @@ void EventLoop::remove(int fd) {
     // The descriptor may have been closed already; then the kernel has forgotten it, which is what we want.
     (void)::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
     state_->registrations[static_cast<std::size_t>(fd)] = {};
+    --state_->watches;
 }
 
 EventLoop::Timer::Timer(EventLoop& loop, std::function<void()> call)
@@ -181,15 +185,25 @@ bool EventLoop::call_timers() {
     }
 }
 
+/// Whether more may be ready than this batch had. What was said in time counts, however late we come to hear it: timers
+/// wait until each descriptor has had its turn, which epoll gives one after the other. They do not wait for
+/// descriptors that are always ready.
+bool EventLoop::has_yet_to_hear(std::size_t count, std::size_t most) {
+    bool const may_be_more = count == most && state_->full_batches < state_->watches / most;
+    state_->full_batches = may_be_more ? state_->full_batches + 1 : 0;
+    return may_be_more;
+}
+
 Result<> EventLoop::wait_and_dispatch() {
     // epoll_wait, not epoll_pwait2: seccomp profiles of older container runtimes refuse the latter.
     std::array<epoll_event, 16> events;
     int const count = ::epoll_wait(epoll_.get(), events.data(), events.size(), timeout());
     int const err = errno;
-    if (count < 0 && err != EINTR) return fail(err, "wait for events");
+    if (count < 0 && err == EINTR) return {};  // continued after a stop: nothing is heard yet
+    if (count < 0) return fail(err, "wait for events");
     now_ = std::chrono::steady_clock::now();
     ++state_->round;
-    for (epoll_event const& event : std::span(events.data(), static_cast<std::size_t>(std::max(count, 0)))) {
+    for (epoll_event const& event : std::span(events.data(), static_cast<std::size_t>(count))) {
         auto const fd = static_cast<int>(event.data.u64 & 0xffffffffU);
         auto const serial = static_cast<std::uint32_t>(event.data.u64 >> 32);
         Registration const* const registration = state_->find(fd);
@@ -197,7 +211,7 @@ Result<> EventLoop::wait_and_dispatch() {
         auto const call = registration->call;  // kept alive: the callback may drop its own Watch
         (*call)();
     }
-    bool const has_called = call_timers();
+    bool const has_called = !has_yet_to_hear(static_cast<std::size_t>(count), events.size()) && call_timers();
     if (round_ended_ && (has_called || count > 0)) round_ended_();
     return {};
 }

@@ -36,7 +36,8 @@ public:
     };
 
     /// A point in time and what is called then, once for each arm(), in the first round that ends its wait at or after
-    /// that time. Whoever sets a deadline owns its Timer. Dropping it unregisters, from inside any callback too.
+    /// that time, and after whatever was ready until then. Whoever sets a deadline owns its Timer. Dropping it
+    /// unregisters, from inside any callback too.
     ///
     /// arm() neither allocates nor calls the kernel: all timers share the timeout of the one wait. Those that are due
     /// in one round are called in the order of their times. What a timer's callback arms, its own timer included, is
@@ -96,6 +97,7 @@ private:
     Result<Watch> add(int fd, std::uint32_t events, std::function<void()> call);
     void remove(int fd);
     Result<> wait_and_dispatch();
+    [[nodiscard]] bool has_yet_to_hear(std::size_t count, std::size_t most);
     [[nodiscard]] Timer* earliest() const;
     [[nodiscard]] int timeout() const;
     bool call_timers();

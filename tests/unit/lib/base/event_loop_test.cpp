@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace triton {
@@ -422,6 +423,38 @@ TEST_F(EventLoopTest, EventsComeBeforeTheTimersOfTheirRound) {
     timer.arm(TimePoint{});
     run_as_it_is();
     EXPECT_EQ(order, (std::vector<std::string>{"event", "timer"}));
+}
+
+/// After we were held up (stopped, or without a processor), a watchdog must not bite who has spoken in time.
+TEST_F(EventLoopTest, TimersWaitForAllThatWasReadyInTime) {
+    std::vector<Pipe> pipes(50);
+    std::vector<Watch> watches;
+    std::size_t heard = 0;
+    for (Pipe& pipe : pipes) {
+        watches.push_back(on_readable(pipe.read.get(), [&] {
+            pipe.drain();
+            ++heard;
+        }));
+        pipe.fill();
+    }
+    Timer timer{*loop, [this] { loop->stop(); }};
+    timer.arm(TimePoint{});
+    run_as_it_is();
+    EXPECT_EQ(heard, pipes.size());
+}
+
+TEST_F(EventLoopTest, TimersDoNotWaitForWhatIsAlwaysReady) {
+    std::vector<Pipe> pipes(50);
+    std::vector<Watch> watches;
+    std::vector<std::size_t> heard(pipes.size());
+    for (std::size_t i = 0; i < pipes.size(); ++i) {
+        watches.push_back(on_readable(pipes[i].read.get(), [&heard, i] { ++heard[i]; }));
+        pipes[i].fill();
+    }
+    Timer timer{*loop, [this] { loop->stop(); }};
+    timer.arm(TimePoint{});
+    run_as_it_is();
+    EXPECT_THAT(heard, testing::Each(testing::AllOf(testing::Ge(1U), testing::Le(2U))));
 }
 
 TEST_F(EventLoopTest, OneRoundHasOneTime) {
