@@ -247,7 +247,7 @@ void Attachments::hear(Line& line, Seat& seat) {
         if (read == AttachReading::wrong) return end(seat);
         if (read == AttachReading::partial) break;
         taken += message.size;
-        if (!seat.may_write) continue;
+        if (!seat.may_write || seat.is_leaving) continue;  // the next process may have its terminal already
         if (message.what == AttachFrame::data) seat.typed += message.content;
         if (message.what == AttachFrame::window) window = read_window(message.content);
     }

@@ -52,6 +52,11 @@ struct Peer {
         }
         return text;
     }
+    /// Whether all that it has sent was taken.
+    [[nodiscard]] bool is_heard() const {
+        int unread = 1;
+        return ::ioctl(fd.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
+    }
     std::string rest = {};
     bool is_ended = false;
 };
@@ -152,10 +157,7 @@ TEST_F(AttachmentsTest, EndIsTheLastThatIsTold) {
     EXPECT_EQ(follower.read(), "bye<e1792>");
     EXPECT_FALSE(follower.is_ended);
     follower.send(AttachFrame::data, "into nothing");
-    until([&] {
-        int unread = 1;
-        return ::ioctl(follower.fd.get(), SIOCOUTQ, &unread) == 0 && unread == 0;
-    });
+    until([&] { return follower.is_heard(); });
     attachments->opened(shell, terminal.master.get());
     EXPECT_EQ(follower.read(), "<s>");
     follower.send(AttachFrame::data, "again");
@@ -164,6 +166,23 @@ TEST_F(AttachmentsTest, EndIsTheLastThatIsTold) {
     EXPECT_EQ(keys, "again");
     attachments->removed(shell);
     EXPECT_EQ(follower.read(), "<othe configuration has no such process any more>");
+    EXPECT_TRUE(attachments->is_empty());
+}
+
+/// A slow client of a process that has ended is still there when the next one begins.
+TEST_F(AttachmentsTest, WhoLeavesTypesNothingIntoTheNextProcess) {
+    Peer peer = attach();
+    while (!attachments->is_behind(shell))
+        attachments->written(shell, std::string(4096, 'x'));
+    attachments->ended(shell, 0);
+    attachments->opened(shell, terminal.master.get());
+    peer.send(AttachFrame::data, "exit\r");
+    peer.send(AttachFrame::window, window_content({1, 1}));
+    until([&] { return peer.is_heard(); });
+    EXPECT_EQ(typed(), "");
+    EXPECT_EQ(window().ws_row, 24);
+    std::string seen;
+    until([&] { return (seen += peer.read()).ends_with("<e0>"); });
     EXPECT_TRUE(attachments->is_empty());
 }
 
