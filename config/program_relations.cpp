@@ -188,47 +188,6 @@ void check_addresses(std::vector<Box<Program>> const& programs, json::Where cons
     }
 }
 
-/// A writer to a file: the standard output of a program, with or without its standard error, or standard error alone.
-struct FileWriter {
-    Program const* program = nullptr;
-    Output const* output = nullptr;
-
-    [[nodiscard]] std::string place(json::Where const& at) const {
-        json::Where const program_at{&at, std::string_view(program->name)};
-        json::Where const output_at{&program_at, "output"};
-        return output == &program->output ? output_at.text() : json::Where{&output_at, "stderr"}.text();
-    }
-    [[nodiscard]] bool writes_like(FileWriter const& other) const {
-        Output mine = *output;
-        Output its = *other.output;
-        mine.error.clear();
-        its.error.clear();
-        return mine == its;
-    }
-};
-
-/// Programs may share a file only with the same settings: it has one writer, and how that rotates must not depend on
-/// the program.
-void check_files(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
-    std::map<std::string_view, FileWriter> owners;
-    auto const check = [&](FileWriter const& writer) {
-        if (!writer.output->file) return;
-        auto const [owner, is_new] = owners.try_emplace(*writer.output->file, writer);
-        if (is_new || owner->second.program == writer.program || owner->second.writes_like(writer)) return;
-        json::Where const program_at{&at, std::string_view(writer.program->name)};
-        json::Where const output_at{&program_at, "output"};
-        std::string const text =
-            json::shown(owner->first) + " is also the file of " + owner->second.place(at) + ", with other attributes";
-        reading.problems.add(writer.output == &writer.program->output ? output_at : json::Where{&output_at, "stderr"},
-                             text);
-    };
-    for (Program const& program : programs) {
-        check({&program, &program.output});
-        for (Output const& error : program.output.error)
-            check({&program, &error});
-    }
-}
-
 }  // namespace
 
 /// Only one program may have the launcher's standard input.
@@ -248,7 +207,6 @@ void check_inputs(std::vector<Box<Program>> const& programs, json::Where const& 
 void check_programs(std::vector<Box<Program>> const& programs, json::Where const& at, Reading& reading) {
     if (std::ranges::any_of(programs, names_another)) Relations(programs, at, reading).check();
     check_addresses(programs, at, reading);
-    check_files(programs, at, reading);
     check_inputs(programs, at, reading);
 }
 

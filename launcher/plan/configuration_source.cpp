@@ -1104,11 +1104,11 @@ std::string directory_of(std::string_view path) {
     return std::string(path.substr(0, std::max<std::size_t>(slash, 1)));
 }
 
-/// Checks the output files of all programs if at least one has a number in its name: each file has one writer, and
-/// there are at most as many as PID 1 can open in a round.
+/// Checks the output files of all programs: each file has one writer, and of those by number there are at most as many
+/// as PID 1 can open in a round.
 class OutputFiles {
 public:
-    explicit OutputFiles(Rejected& rejected) : rejected_(rejected) {}
+    OutputFiles(config::Draft const& draft, Rejected& rejected) : draft_(draft), rejected_(rejected) {}
 
     void add(config::Program const& program) {
         add(program, program.output, "output");
@@ -1143,18 +1143,22 @@ private:
         auto const [owner, is_new] = writers_.try_emplace(std::move(path), writer);
         if (is_new) {
             if (!writer.is_numbered || ++numbered_ <= most_numbered_files) return true;
-            rejected_.errors.push_back(writer.place() + ": more than " + std::to_string(most_numbered_files) +
-                                       " files by number in all");
+            refuse(writer, "more than " + std::to_string(most_numbered_files) + " files by number in all");
             return false;
         }
         Writer const& other = owner->second;
         if (other.is_same(writer)) return true;
-        if (!other.is_numbered && !writer.is_numbered) return true;  // config has checked these
-        rejected_.errors.push_back(writer.place() + ": " + json::shown(owner->first) + " is also the file of " +
-                                   other.place());
+        refuse(writer, json::shown(owner->first) + " is also the file of " + other.place());
         return false;
     }
 
+    void refuse(Writer const& writer, std::string reason) {
+        json::Problem problem{writer.place(), std::move(reason)};
+        if (draft_.layers) problem.file = draft_.layers->file_of(problem.where);
+        rejected_.errors.push_back(problem.text());
+    }
+
+    config::Draft const& draft_;
     Rejected& rejected_;
     std::map<std::string, Writer> writers_;
     std::size_t numbered_ = 0;
@@ -1305,7 +1309,7 @@ std::expected<Accepted, Rejected> load_configuration(SourceTexts const& texts, S
     add_texts(rejected.warnings, planner.odd_lines());
     shorten(rejected.warnings);
     if (rejected.errors.empty() && configuration.has_programs) {
-        OutputFiles files(rejected);
+        OutputFiles files(draft, rejected);
         for (auto const& program : accepted.programs)
             files.add(program->settings);
     }

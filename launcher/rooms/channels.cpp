@@ -186,28 +186,6 @@ Result<> Channels::check_pid_files(Plans const& plans) const {
     return {};
 }
 
-/// Checks one configuration by itself: a file may go from one program to another between two of them.
-Result<> Channels::check_files(Plans const& plans) {
-    std::vector<std::pair<std::string_view, std::string_view>> owners;  // of files: names of programs
-    for (auto const& plan : plans) {
-        config::Program const& program = plan->settings;
-        std::vector<std::string_view> files;
-        if (program.output.file) files.push_back(*program.output.file);
-        for (config::Output const& error : program.output.error) {
-            if (error.file) files.push_back(*error.file);
-        }
-        for (std::string_view const file : files) {
-            auto const owner = std::ranges::find(owners, file, [](auto const& one) { return one.first; });
-            if (owner != owners.end()) {
-                return fail("programs." + program.name + ".output: cannot log to " + std::string(file) + ": program " +
-                            std::string(owner->second) + " does already");
-            }
-            owners.emplace_back(file, program.name);
-        }
-    }
-    return {};
-}
-
 Result<> Channels::check_null_device(Plans const& plans) {
     for (auto const& plan : plans) {
         if (plan->needs.output != StreamTarget::null && plan->needs.error != StreamTarget::null) continue;
@@ -230,7 +208,6 @@ Result<> Channels::check_terminals(Plans const& plans) const {
 Result<> Channels::prepare(Plans const& wanted, std::vector<ProgramId> const& ids, Plans const& current) {
     TRY(check_groups(wanted));
     TRY(check_pid_files(wanted));
-    TRY(check_files(wanted));
     TRY(check_null_device(wanted));
     TRY(check_terminals(wanted));
     if (Result<> opened = sockets_.open(all_sockets(wanted)); !opened) {

@@ -133,7 +133,6 @@ public:
 private:
     [[nodiscard]] Result<> check_groups(Plans const& plans) const;
     [[nodiscard]] Result<> check_pid_files(Plans const& plans) const;
-    static Result<> check_files(Plans const& plans);
     Result<> check_null_device(Plans const& plans);
     void restore_output(std::uint32_t program, std::optional<OutputCapture::Settings> const& before);
     void abandon_link(std::string const& reader);

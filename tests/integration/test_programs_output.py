@@ -334,7 +334,7 @@ def test_one_file_for_two_programs_is_refused(place):
     launcher = run(place, {"a": service("a")})
     launcher.wait_up(tag="a")
     errors = launcher.reject({"a": service("a", output={"file": file}), "b": service("b", output={"file": file})})
-    assert errors == [f"programs.b.output: cannot log to {file}: program a does already"]
+    assert errors == [f"programs.b.output.file: {file} is also the file of programs.a.output.file"]
     assert launcher.stop() == Exit(code=0)
 
 

@@ -824,17 +824,7 @@ INSTANTIATE_TEST_SUITE_P(
         Document{
             programs({{"a", R"("sockets":[{"name":"s","listen":"tcp::80","backlog":8}])"},
                       {"b", R"("sockets":[{"name":"s","listen":"tcp::80","backlog":9}])"}}),
-            {"programs.b.sockets[0]: tcp::80 is also the address of programs.a.sockets[0], with other attributes"}},
-        Document{programs({{"a", R"("output":{"file":"/log"})"}, {"b", R"("output":{"file":"/log"})"}}), {}},
-        Document{programs({{"a", R"("output":{"stderr":{"file":"/err"}})"}, {"b", R"("output":{"file":"/err"})"}}), {}},
-        Document{programs({{"a", R"("output":{"file":"/log","stderr":{"file":"/err"}})"},
-                           {"b", R"("output":{"file":"/err","maxFiles":1})"}}),
-                 {"programs.b.output: /err is also the file of programs.a.output.stderr, with other attributes"}},
-        Document{programs({{"a", R"("output":{"file":"/log"})"},
-                           {"b", R"("output":{"file":"/b","stderr":{"file":"/log","mode":"0600"}})"}}),
-                 {"programs.b.output.stderr: /log is also the file of programs.a.output, with other attributes"}},
-        Document{programs({{"a", R"("output":{"file":"/log"})"}, {"b", R"("output":{"file":"/log","maxFiles":1})"}}),
-                 {"programs.b.output: /log is also the file of programs.a.output, with other attributes"}}));
+            {"programs.b.sockets[0]: tcp::80 is also the address of programs.a.sockets[0], with other attributes"}}));
 
 TEST(ParsePrograms, EverythingAtOnce) {
     EXPECT_THAT(

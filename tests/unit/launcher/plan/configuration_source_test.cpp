@@ -25,10 +25,19 @@ using testing::Not;
 using testing::Pair;
 using namespace std::chrono_literals;
 
-constexpr char const* environment[] = {"IP=10.0.0.7",     "IPS=10.0.0.1, fd00::1", "URL=http://[::1]:8080/live",
-                                       "EMPTY=",          "TOKEN=a=b c",           "SMUGGLED=a\r\nX-Admin: yes",
-                                       "BOTH=fd00::2",    "BINARY_DIR=/nowhere",   "FROM_ENVIRONMENT=env",
-                                       "FROM_LABELS=env", "FROM_FILE=env",         nullptr};
+constexpr char const* environment[] = {"IP=10.0.0.7",
+                                       "IPS=10.0.0.1, fd00::1",
+                                       "URL=http://[::1]:8080/live",
+                                       "EMPTY=",
+                                       "TOKEN=a=b c",
+                                       "SMUGGLED=a\r\nX-Admin: yes",
+                                       "BOTH=fd00::2",
+                                       "BINARY_DIR=/nowhere",
+                                       "FROM_ENVIRONMENT=env",
+                                       "FROM_LABELS=env",
+                                       "FROM_FILE=env",
+                                       "PATH_OF_LOG=/x.log",
+                                       nullptr};
 
 /// A file with a name, gone at the end.
 class TemporaryFile {
@@ -179,6 +188,33 @@ TEST(NetworkHelpers, WhatIsWrongIsSaidOnce) {
                             "programs.web.health.url: required for type http"));
     EXPECT_THAT(errors_of(R"("readiness":{"type":"exec"})"),
                 ElementsAre("programs.web.readiness.command: required for type exec"));
+}
+
+/// A file has one writer, whoever names it and however.
+TEST(OutputFiles, HaveOneWriter) {
+    auto const errors = [](std::string const& a, std::string const& b) {
+        auto const loaded = load(R"({"programs":{"a":{"command":["/a"],"output":)" + a +
+                                 R"(},"b":{"command":["/b"],"output":)" + b + "}}}");
+        return loaded ? std::vector<std::string>{} : loaded.error().errors;
+    };
+    std::string const variable = R"({"type":"Environment","source":"PATH_OF_LOG"})";
+    EXPECT_THAT(errors(R"({"file":"/log","stderr":{"file":"/err"}})", R"({"file":"/b"})"), IsEmpty());
+    EXPECT_THAT(errors(R"({"file":"/log"})", R"({"file":"/log"})"),
+                ElementsAre("programs.b.output.file: /log is also the file of programs.a.output.file"));
+    EXPECT_THAT(errors(R"({"stderr":{"file":"/err"}})", R"({"file":"/err","maxFiles":1})"),
+                ElementsAre("programs.b.output.file: /err is also the file of programs.a.output.stderr.file"));
+    EXPECT_THAT(errors("{\"file\":" + variable + "}", R"({"file":"/b","stderr":{"file":"/x.log","mode":"0600"}})"),
+                ElementsAre("programs.b.output.stderr.file: /x.log is also the file of programs.a.output.file"));
+    EXPECT_THAT(errors(R"({"file":"/log","stderr":{"file":{"value":"/log"}}})", "{}"),
+                ElementsAre("programs.a.output.stderr.file: /log is also the file of programs.a.output.file"));
+    config::Layer const first{.file = {}, .text = R"({"programs":{"a":{"command":["/a"],"output":{"file":"/log"}}}})"};
+    config::Layer const second{.file = "b.json",
+                               .text = R"({"programs":{"b":{"command":["/b"],"output":{"file":"/log"}}}})"};
+    auto const loaded = load_configuration(SourceTexts{std::vector{first, second}, std::string()}, {}, environment,
+                                           BinaryCheck::skipped, LoadKind::whole, nullptr);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.error().errors,
+                ElementsAre("b.json: programs.b.output.file: /log is also the file of programs.a.output.file"));
 }
 
 TEST(Variables, TheFileIsBeforeThoseOfTheOptionsAndTheseBeforeTheEnvironment) {

@@ -72,14 +72,6 @@ TEST_F(ChannelsTest, ASuccessorWritesIntoTheSamePipe) {
     EXPECT_THAT(text, testing::HasSubstr("cut off\n")) << "its last words come, and their line is ended";
 }
 
-TEST_F(ChannelsTest, TwoProgramsMayNotHaveOneFile) {
-    std::string const file = R"(,"output":{"file":")" + directory + R"(/log"}})";
-    Result<> const refused =
-        activate(R"({"programs":{"a":{"command":["/bin/a"])" + file + R"(,"b":{"command":["/bin/b"])" + file + "}}");
-    ASSERT_FALSE(refused);
-    EXPECT_EQ(refused.error().text(), "programs.b.output: cannot log to " + directory + "/log: program a does already");
-}
-
 TEST_F(ChannelsTest, ARefusedFilePutsTheOthersBack) {
     auto const with_file = [&](std::string const& name, std::string const& file) {
         return "\"" + name + R"(":{"command":["/bin/a"],"output":{"file":")" + directory + file + "\"}}";
