@@ -1086,6 +1086,7 @@ OutputState OutputCapture::export_state() {
         if (pipe.modes) saved.modes = pipe.modes->redo();
         saved.run_begin = pipe.run_begin;
         saved.is_leaving = pipe.is_leaving;
+        saved.is_dropping = pipe.is_dropping;
         state.pipes.push_back(std::move(saved));
     });
     return state;
@@ -1140,6 +1141,7 @@ void OutputCapture::import_state(OutputState state) {
         bool const is_unchanged = pipe->to->is_unchanged();
         pipe->is_continued = saved.is_continued && !is_unchanged;
         if (saved.is_continued && is_unchanged) pipe->to->mid_line_of = pipe.get();
+        pipe->is_dropping = saved.is_dropping;
         pipe->is_ending = saved.is_ending;
         pipe->until_end = saved.until_end;
         pipe->run_begin = saved.run_begin;

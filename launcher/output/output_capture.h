@@ -51,6 +51,7 @@ struct OutputState {
         std::uint64_t run_begin = 0;  ///< see OutputCapture::run_begin(); 0 where nobody asks for it
         std::string modes = {};       ///< see ScreenModes::redo()
         bool is_leaving = false;      ///< its number is no longer wanted, or has another pipe
+        bool is_dropping = false;     ///< up to the end of the line
     };
     struct Program {
         std::uint32_t program = 0;

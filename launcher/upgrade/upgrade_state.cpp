@@ -189,6 +189,7 @@ constexpr void describe(A& a, OutputState::Pipe const*) {
     a("run_begin", &OutputState::Pipe::run_begin);
     a("modes", &OutputState::Pipe::modes);
     a("is_leaving", &OutputState::Pipe::is_leaving);
+    a("is_dropping", &OutputState::Pipe::is_dropping);
 }
 
 template <class A>

@@ -999,6 +999,25 @@ TEST_F(OutputCaptureTest, UpgradeInTheMiddleOfALongLineDividesItNot) {
     EXPECT_TRUE(content(file) == begin + "yz\nnext\n") << content(file).substr(longest_line);
 }
 
+TEST_F(OutputCaptureTest, UpgradeInTheMiddleOfADroppedLineDropsItsRest) {
+    std::string const real = file;
+    file = "/dev/full";
+    auto const configure_it = [this] { configure(1, "web", to_file(OutputFormat::raw, WhenFull::drop)); };
+    configure_it();
+    std::string const full(LogFile::capacity, '\n');
+    Writer writer{ends(web1).out, full + std::string(longest_line, 'x') + "y"};
+    run_until([&] { return writer.write_on(); });
+    run_dry();
+    upgrade(configure_it);
+    file = real;
+    configure_it();  // what waits goes there, and there is room
+    write_out(web1, "rest\nnext\n");
+    run_until([&] { return content(file).ends_with("next\n"); });
+    EXPECT_EQ(content(file).find_first_not_of('\n'), content(file).size() - 5) << "the rest of the line is there";
+    auto const lines = static_cast<std::uint64_t>(std::ranges::count(content(file), '\n'));
+    EXPECT_EQ(lines + dropped["web"], full.size() + 2);
+}
+
 TEST_F(OutputCaptureTest, UpgradeKeepsLinesOfSeveralProcessesApart) {
     auto const configure_it = [this] { configure(2, "db", to_file(OutputFormat::raw)); };
     configure_it();

@@ -133,6 +133,7 @@ UpgradeState odd_state() {
     state.warnings = {"one", binary()};
     state.output.pipes.push_back({{1, 2}, OutputStream::err, 10, 11, binary(), true, std::string(3, '\0'), true, 12});
     state.output.pipes.back().is_leaving = true;
+    state.output.pipes.back().is_dropping = true;
     state.output.programs.push_back({3, "/log/02\xff", "waits", true, binary(), 13});
     state.output.syslog.push_back({"unix:/dev/log", "<30>1 - - - - - - waits\n"});
     state.syslog_relay = {100, 101, 102, 103, std::numeric_limits<std::int64_t>::max(), 105};
