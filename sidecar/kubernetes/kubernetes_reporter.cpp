@@ -127,6 +127,7 @@ struct KubernetesReporter::State : std::enable_shared_from_this<State> {
             if (json::value_of<std::int64_t>(reply, "sequence")) self.hear(parse_configuration(reply));
         });
         listen(1, "Subscribe", [](State& self, json::Node const& reply) {
+            if (auto const lost = json::number_of(reply, "lost")) self.hear(heard::RecordsLost{*lost});
             if (auto record = parse_record(reply)) self.hear(*std::move(record));
         });
         hear(heard::TimePassed{});

@@ -82,6 +82,7 @@ heard::Status parse_launcher_status(Node const& reply) {
     if (auto const* const pid = json::value_of<std::int64_t>(*launcher, "pid")) status.pid = *pid;
     auto const* const ready = json::value_of<bool>(*launcher, "ready");
     status.is_ready = ready && *ready;
+    status.uptime_seconds = json::real_of(*launcher, "uptime_seconds");
     return status;
 }
 

@@ -176,10 +176,18 @@ void Reporter::on(heard::Record const& record) {
     } else if (record.event == "process-gave-up") {
         events_.observe(true, "StartLimitHit", record.message, now_);
     } else if (record.event == "upgrade-done") {
-        was_lost_ = false;
+        lost_at_.reset();
         events_.observe(false, "LauncherUpgraded", "upgraded from " + record.from + " to " + record.to, now_);
     }
     if (!settings_.readiness_gate.empty()) wants_status_ = true;
+}
+
+/// What they said is not known: an end that somebody waits for, a crash, that the pod is not ready.
+void Reporter::on(heard::RecordsLost const& lost) {
+    log(log::LogLevel::warning, "records-lost",
+        std::to_string(lost.count) + " records of the launcher were lost: events in Kubernetes may be missing");
+    crashes_.clear();
+    wants_status_ = true;
 }
 
 /// Counts crashes. An older launcher does not say how many there were: it restarts at once what has run well, as a
@@ -210,10 +218,14 @@ Reporter::Crashes& Reporter::crashes_of(std::string const& process) {
 }
 
 /// Notices an upgrade: the launcher's connections end, but its pid stays the same. The record of it comes before
-/// anybody can listen again.
+/// anybody can listen again. In another container a launcher that has crashed has the same pid again, but has begun
+/// only after that.
 void Reporter::on(heard::Status const& status) {
-    bool const is_upgraded = launcher_ && was_lost_ && launcher_->pid == status.pid;
-    was_lost_ = false;
+    using Seconds = std::chrono::duration<double>;
+    bool const is_upgraded =
+        launcher_ && lost_at_ && launcher_->pid == status.pid &&
+        (!status.uptime_seconds || Seconds(*status.uptime_seconds) > Seconds(now_.time - *lost_at_));
+    lost_at_.reset();
     if (is_upgraded) {
         events_.observe(false, "LauncherUpgraded", "upgraded from " + launcher_->version + " to " + status.version,
                         now_);
@@ -234,7 +246,7 @@ void Reporter::on(heard::LauncherReached const&) {
 
 void Reporter::on(heard::LauncherLost const&) {
     is_reached_ = false;
-    was_lost_ = true;
+    lost_at_ = now_.time;
     status_asked_at_.reset();
 }
 

@@ -49,11 +49,16 @@ struct Record {
     std::string action = {};                    ///< of one that is unhealthy: "restart", "report", "exit"
     std::optional<std::int64_t> failures = {};  ///< in a row, with this one; 0: it is none
 };
+/// From Subscribe, in place of records: we were too slow, or not there.
+struct RecordsLost {
+    std::int64_t count = 0;
+};
 /// From GetStatus.
 struct Status {
     std::string version;
     std::int64_t pid = 0;
     bool is_ready = false;
+    std::optional<double> uptime_seconds = {};  ///< over upgrades
 };
 /// A stream from the launcher has begun to answer, or has ended.
 struct LauncherReached {};
@@ -107,10 +112,10 @@ struct Ending {};
 
 }  // namespace heard
 
-using Heard =
-    std::variant<heard::Configuration, heard::Record, heard::Status, heard::LauncherReached, heard::LauncherLost,
-                 heard::CallLost, heard::CallDone, heard::CallRefused, heard::Response, heard::Unreachable,
-                 heard::WatchOpened, heard::WatchLine, heard::WatchEnded, heard::TimePassed, heard::Ending>;
+using Heard = std::variant<heard::Configuration, heard::Record, heard::RecordsLost, heard::Status,
+                           heard::LauncherReached, heard::LauncherLost, heard::CallLost, heard::CallDone,
+                           heard::CallRefused, heard::Response, heard::Unreachable, heard::WatchOpened,
+                           heard::WatchLine, heard::WatchEnded, heard::TimePassed, heard::Ending>;
 
 /// The reporter's actions.
 namespace action {
@@ -265,6 +270,7 @@ private:
     // Events.
     void on(heard::Configuration const& configuration);
     void on(heard::Record const& record);
+    void on(heard::RecordsLost const& lost);
     void on(heard::Status const& status);
     void on(heard::LauncherReached const&);
     void on(heard::LauncherLost const&);
@@ -366,7 +372,7 @@ private:
     bool is_load_untold_ = false;  // no Event yet of desired_
     bool is_first_load_ = true;    // which a previous agent may have reported
     bool is_reached_ = false;
-    bool was_lost_ = false;  // since the last heard::Status
+    std::optional<TimePoint> lost_at_;  // since the last heard::Status
     std::optional<heard::Status> launcher_;
     std::unordered_map<std::string, Crashes> crashes_;  // by process
 

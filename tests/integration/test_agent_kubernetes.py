@@ -170,6 +170,14 @@ def test_a_reload_that_lasts_delays_nothing_else(api, launcher, start):
     done.set()
 
 
+def test_records_that_were_lost_are_told(api, launcher, start):
+    agent = start()
+    launcher.wait_state("ok")
+    launcher.tell("Subscribe", {"lost": 3})
+    lost = agent.wait_for_event("records-lost")
+    assert lost["message"] == "3 records of the launcher were lost: events in Kubernetes may be missing"
+
+
 @pytest.mark.parametrize("stage", ["accept", "handshake", "patch pods"])
 def test_a_server_that_hangs(api, launcher, start, stage):
     """It costs its time limit, and then all is as it should be."""

@@ -650,6 +650,24 @@ TEST(KubernetesReporter, ACrashLoopIsOneEventWithACount) {
     EXPECT_THAT(subject.requests, IsEmpty());
 }
 
+TEST(KubernetesReporter, RecordsThatWereLostAreToldInTheLog) {
+    Subject subject;
+    subject.begin(pod_with("c1"));
+    subject.configure("c1");
+    subject.hear(ended("exit code 1", 1));
+    subject.hear(ended("exit code 1", 1));
+    int const calls = subject.status_calls;
+    subject.hear(heard::RecordsLost{3});
+    subject.pass(std::chrono::seconds(10));
+    EXPECT_GT(subject.status_calls, calls);
+    ASSERT_FALSE(subject.logs.empty());
+    EXPECT_EQ(subject.logs.back(),
+              (action::Log{log::LogLevel::warning, "records-lost",
+                           "3 records of the launcher were lost: events in Kubernetes may be missing"}));
+    subject.hear(ended("exit code 1", 1));  // it may have run well in between
+    EXPECT_THAT(subject.requests, IsEmpty());
+}
+
 TEST(KubernetesReporter, ALauncherThatCountsFailuresIsBelieved) {
     Subject subject;
     subject.begin(pod_with("c1"));
@@ -725,6 +743,20 @@ TEST(KubernetesReporter, ALauncherThatKeepsItsPidWasUpgraded) {
     subject.hear(heard::LauncherReached{});
     subject.hear(heard::Status{"1.1", 8, true});
     EXPECT_THAT(subject.requests, IsEmpty()) << "another process: a restart";
+}
+
+TEST(KubernetesReporter, ALauncherThatHasJustBegunWasNotUpgraded) {
+    for (double const uptime : {3600.0, 4.0}) {
+        Subject subject;
+        subject.begin(pod_with("c1"));
+        subject.configure("c1");
+        subject.hear(heard::LauncherLost{});
+        subject.pass(std::chrono::seconds(5));
+        subject.hear(heard::LauncherReached{});
+        subject.hear(heard::Status{"1.1", 7, true, uptime});
+        bool const is_upgraded = uptime > 5;
+        EXPECT_EQ(subject.requests.size(), is_upgraded ? 1U : 0U) << uptime << ": PID 1 of another container";
+    }
 }
 
 TEST(KubernetesReporter, IsolationAndDelayReachTheLauncherWhenTheyChange) {
