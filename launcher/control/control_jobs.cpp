@@ -210,7 +210,7 @@ bool LogsJob::take(OutputLine const& line) {
 
 void LogsJob::compare(ControlBackend::KeptLines const& kept) {
     end_ = kept.end;
-    if (after_) is_missing_ = is_cut_ || *after_ < kept.first;
+    if (after_) is_missing_ = is_cut_ || *after_ + 1 < kept.first;
 }
 
 void LogsJob::begin(std::size_t room) {

@@ -558,8 +558,11 @@ Result<> Ctl::logs() {
             begun.reset();
         };
         if (flag_of(reply, "missing") || number_of(reply, "lost")) end_begun();
+        // The lines of all processes of a program are kept together: those that are gone may be of others.
+        std::string_view const claim = target.process ? "may be" : "are";
         if (flag_of(reply, "missing"))
-            complain("lines are missing here: they were written during an upgrade and are no longer kept");
+            complain("lines " + std::string(claim) +
+                     " missing here: they were written during an upgrade and are no longer kept");
         last = std::max(last, number_of(reply, "end").value_or(last));
         for (json::Node const& node : list_of(reply, "lines")) {
             auto const* const line = node.get<json::Object>();

@@ -38,6 +38,15 @@ TEST_F(ControlLogsTest, WhatIsMissingIsSaid) {
     EXPECT_EQ(ask_after("13"), R"({"parameters":{)" + two + R"(,"missing":true}})") << "of another launcher";
 }
 
+TEST_F(ControlLogsTest, NothingIsMissingBeforeTheFirstThatIsKept) {
+    EXPECT_THAT(ask_after("12"), testing::HasSubstr("[]"));
+    backend.programs.front().lines = {"x", "y"};
+    backend.first_line = 13;
+    EXPECT_EQ(ask_after("12"), R"({"parameters":{"lines":[{"process":1,"stream":"stdout","sequence":13,"text":"x"},)"
+                               R"({"process":1,"stream":"stdout","sequence":14,"text":"y"}]}})");
+    EXPECT_THAT(ask_after("11"), testing::HasSubstr(R"("missing":true)"));
+}
+
 /// Who has seen no line yet, of a quiet program, knows from where to go on all the same.
 TEST_F(ControlLogsTest, AFollowerIsToldWhereItStands) {
     EXPECT_THAT(ask_after("12"), testing::HasSubstr("[]"));
