@@ -1,6 +1,8 @@
 #include "launcher/plan/check.h"
 
 #include <algorithm>
+#include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -78,23 +80,31 @@ std::vector<std::string> additions(ProgramPlan const& program, std::uint32_t num
 }
 
 struct ShownProbe {
-    std::string_view helper;
     std::string_view kind;
     std::string target;
+    std::string_view name = {};  // of one of several checks
+};
+
+struct ShownProbes {
+    std::optional<ShownProbe> readiness;
+    std::vector<ShownProbe> health;
 };
 
 /// The probes that the agent makes for one process; no command line shows them.
-std::vector<ShownProbe> network_probes(ProgramPlan const& program, std::uint32_t number) {
-    std::vector<ShownProbe> probes;
-    auto const add = [&](Helper which, std::string_view name) {
+ShownProbes network_probes(ProgramPlan const& program, std::uint32_t number) {
+    auto const shown = [&](Helper which) -> std::optional<ShownProbe> {
         auto const& network = program.helper(which).network;
-        if (!network) return;
-        probes.push_back(
-            {name, name_of(network->kind), std::move(network->target.arguments(ProcessNumber{number}).front())});
+        if (!network) return std::nullopt;
+        return ShownProbe{name_of(network->kind), network->target.arguments(ProcessNumber{number}).front()};
     };
-    add(Helper::readiness, "readiness");
-    for (std::size_t check = 0; check < program.settings->health.size(); ++check)
-        add(helper_of_check(check), "health");
+    ShownProbes probes{.readiness = shown(Helper::readiness), .health = {}};
+    auto const& checks = program.settings->health;
+    for (std::size_t check = 0; check < checks.size(); ++check) {
+        auto probe = shown(helper_of_check(check));
+        if (!probe) continue;
+        probe->name = checks[check].name;
+        probes.health.push_back(std::move(*probe));
+    }
     return probes;
 }
 
@@ -153,8 +163,13 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
                 out += ' ';
             }
             out.back() = '\n';
-            for (ShownProbe const& probe : network_probes(selection.program, number))
-                out.append("#   ").append(probe.helper).append(": ").append(probe.target).append("\n");
+            ShownProbes const probes = network_probes(selection.program, number);
+            if (probes.readiness) out.append("#   readiness: ").append(probes.readiness->target).append("\n");
+            for (ShownProbe const& probe : probes.health) {
+                out.append("#   health");
+                if (!probe.name.empty()) out.append(" ").append(probe.name);
+                out.append(": ").append(probe.target).append("\n");
+            }
             for (ShownFile const& file : argument_files(selection.program, number))
                 out.append("#   ").append(file.stream).append(": ").append(file.path).append("\n");
         }
@@ -162,13 +177,31 @@ std::string as_text(Accepted const& accepted, std::vector<Selection> const& sele
     return out;
 }
 
+void write_probe(json::Writer& out, ShownProbe const& probe) {
+    out.open('{');
+    if (!probe.name.empty()) out.member("name", probe.name);
+    out.member("type", probe.kind).member("target", std::string_view(probe.target)).close('}');
+}
+
+/// Writes one check without a name as an object and others as a list, as a configuration has them.
+void write_checks(json::Writer& out, std::vector<ShownProbe> const& checks) {
+    if (checks.empty()) return;
+    out.key("health");
+    if (checks.front().name.empty()) return write_probe(out, checks.front());
+    out.open('[');
+    for (ShownProbe const& check : checks)
+        write_probe(out, check);
+    out.close(']');
+}
+
 void write_planned_process(json::Writer& out, ProgramPlan const& program, std::uint32_t number, Entries const& ours) {
     out.open('{');
     if (!program.settings->name.empty()) out.member("program", program.settings->name);
     out.member("process", number).key("command").list(command_line(program, number));
     out.key("environment").list(additions(program, number, ours));
-    for (ShownProbe const& probe : network_probes(program, number))
-        out.key(probe.helper).open('{').member("type", probe.kind).member("target", probe.target).close('}');
+    ShownProbes const probes = network_probes(program, number);
+    if (probes.readiness) write_probe(out.key("readiness"), *probes.readiness);
+    write_checks(out, probes.health);
     for (ShownFile const& file : argument_files(program, number))
         out.key(file.stream).value(std::string_view(file.path));
     out.close('}');

@@ -308,6 +308,20 @@ TEST(Check, ShowsWhatTheAgentAsksOfEachProcess) {
                           R"("health":{"type":"http","target":"https://localhost:1/"}})"));
 }
 
+TEST(Check, ShowsSeveralChecksByTheirNames) {
+    TemporaryFile const file(web(R"("health":[{"name":"port","type":"tcp","address":"[::1]:80"},)"
+                                 R"({"name":"disk","command":["/bin/test"]},)"
+                                 R"({"name":"page","type":"http","url":"http://[::1]/"}])"));
+    CheckOptions options;
+    options.configuration_path = file.path();
+    EXPECT_EQ(check(options, environment).output,
+              "# web\n/bin/web\n#   health port: [::1]:80\n#   health page: http://[::1]/\n");
+    options.as_json = true;
+    EXPECT_THAT(check(options, environment).output,
+                HasSubstr(R"("environment":[],"health":[{"name":"port","type":"tcp","target":"[::1]:80"},)"
+                          R"({"name":"page","type":"http","target":"http://[::1]/"}]})"));
+}
+
 // Documents that are made to be slow: what a load does is counted.
 
 /// A document of many programs that differ only in their names.
