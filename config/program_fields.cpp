@@ -36,7 +36,8 @@ constexpr json::Shape health_shape{
     .types = "object or array",
     .elements = &health_check_shape,
     .section = "Health",
-    .further = R"("anyOf":[{"$ref":"#/$defs/Health"},{"type":"array","minItems":1,"maxItems":8},{"type":"null"}])"};
+    .further =
+        R"("anyOf":[{"type":"object","$ref":"#/$defs/Health"},{"type":"array","minItems":1,"maxItems":8},{"type":"null"}])"};
 constexpr json::Shape files_shape = json::object_shape("Files");
 constexpr json::Shape limits_shape = json::object_shape("Limits");
 constexpr json::Shape cgroup_shape = json::object_shape("Cgroup");
@@ -397,7 +398,7 @@ std::span<Field<Program> const> table(TableOf<Program>) {
          .value = {&readiness_shape, parse_readiness},
          .description = "How it is determined that a process is ready. Absent: it is ready once started."},
         {.name = "pidFile",
-         .value = as<&Program::pid_file, json::Kind<read_argument, a_program_argument>>,
+         .value = as<&Program::pid_file, json::Kind<read_argument, file_shape>>,
          .description = "The program forks into the background: its first process ends with exit code 0, and the first "
                         "line of this file, an absolute path within `rootDirectory`, is the pid of the process that "
                         "continues."},

@@ -71,6 +71,12 @@ TEST(JsonSchema, Programs) {
     EXPECT_FALSE(health.contains("required"));
     EXPECT_EQ(health.at("/properties/type/enum"_json_pointer), Json({"exec", "tcp", "http", "grpc", nullptr}));
 
+    EXPECT_EQ(program.at("health").at("anyOf"), Json::parse(R"([{"type": "object", "$ref": "#/$defs/Health"},)"
+                                                            R"({"type": "array", "minItems": 1, "maxItems": 8},)"
+                                                            R"({"type": "null"}])"));
+    EXPECT_EQ(program.at("pidFile").at("type"), Json({"string", "object", "null"}));
+    EXPECT_FALSE(program.at("pidFile").contains("$ref")) << "null is not an Argument";
+
     Json const& argument = schema.at("/$defs/ProgramArgument"_json_pointer);
     EXPECT_EQ(argument.at("type"), Json({"string", "object"}));
     EXPECT_EQ(argument.at("/properties/values/items/$ref"_json_pointer), "#/$defs/ProgramArgument");
