@@ -17,25 +17,29 @@ bool is_component(std::string_view text) {
     return !text.empty() && text != "." && text != ".." && text.find('/') == text.npos && text.find('\0') == text.npos;
 }
 
-/// Whether a path is relative and made of such names; single dots do no harm.
+/// Whether a part of a path does not lead anywhere.
+bool is_idle(std::string_view part) { return part.empty() || part == "."; }
+
+/// Whether a path is relative and made of such names; single dots and repeated slashes do no harm.
 bool stays_inside(std::string_view path) {
+    if (path.starts_with('/')) return false;
     for (;;) {
         std::size_t const slash = path.find('/');
         std::string_view const part = path.substr(0, slash);
-        if (part != "." && !is_component(part)) return false;
-        if (slash == path.npos) return part != ".";
+        if (slash == path.npos) return is_component(part);
+        if (!is_idle(part) && !is_component(part)) return false;
         path.remove_prefix(slash + 1);
     }
 }
 
-/// The same path without single dots; "." itself stays.
+/// The same path without single dots and repeated slashes; "." itself stays.
 std::string without_dots(std::string_view path) {
     std::string made;
     while (!path.empty()) {
         std::size_t const slash = path.find('/');
         std::string_view const part = path.substr(0, slash);
         path.remove_prefix(slash == path.npos ? path.size() : slash + 1);
-        if (part == ".") continue;
+        if (is_idle(part)) continue;
         if (!made.empty()) made += '/';
         made += part;
     }

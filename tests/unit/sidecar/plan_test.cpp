@@ -44,6 +44,19 @@ TEST(Plan, FilesLandUnderTheirBaseName) {
                             PlannedCopy{CopyKind::substituted, "/in/nginx.conf", "nginx.conf"}));
 }
 
+TEST(Plan, RepeatedSlashesDoNoHarm) {
+    StageOptions given = options();
+    given.files = {".//a", "sub//b"};
+    given.require_not_empty = {"sub/b"};
+    EXPECT_THAT(copies(given),
+                ElementsAre(verbatim("/in/a", "a"), PlannedCopy{CopyKind::verbatim, "/in/sub/b", "b", true}));
+    given.files = {"//a", "sub//", "sub//.."};
+    given.require_not_empty = {};
+    EXPECT_THAT(errors(given), ElementsAre("--copy-file: //a is not a path inside the directory",
+                                           "--copy-file: sub// is not a path inside the directory",
+                                           "--copy-file: sub//.. is not a path inside the directory"));
+}
+
 TEST(Plan, BinariesGoWhereModeAndVersionSay) {
     struct Row {
         StageMode mode;
