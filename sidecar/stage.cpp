@@ -153,7 +153,7 @@ public:
         round_.is_main_container_same = planned.is_main_container_same;
         binary_directory_ = planned.binary_directory;
         prepare(planned);
-        if (round_.errors.empty() && !jobs_.empty()) act();
+        if (round_.errors.empty() && !round_.was_stopped && !jobs_.empty()) act();
         return std::move(round_);
     }
 
