@@ -72,6 +72,7 @@ public:
                 if (slot.is_active()) slot.fetch->step(now);
             report(now);
             if (is_done()) break;
+            if (may_begin_more()) continue;  // some were over at once: the store had them, or there is no room
             wait();
             hear();
         }
@@ -96,10 +97,19 @@ private:
         return std::ranges::all_of(slots_, [](Slot const& slot) { return slot.fetch && slot.fetch->is_over(); });
     }
 
+    [[nodiscard]] unsigned most_active() const {
+        return context_.access.bytes_per_second ? 1 : context_.settings.fetches;
+    }
+    [[nodiscard]] unsigned active() const {
+        return static_cast<unsigned>(std::ranges::count_if(slots_, &Slot::is_active));
+    }
+    [[nodiscard]] bool may_begin_more() const {
+        return active() < most_active() && std::ranges::any_of(slots_, [](Slot const& slot) { return !slot.fetch; });
+    }
+
     void begin_more() {
-        auto active = static_cast<unsigned>(std::ranges::count_if(slots_, &Slot::is_active));
-        unsigned const most = context_.access.bytes_per_second ? 1 : context_.settings.fetches;
-        for (std::size_t i = 0; i < slots_.size() && active < most; ++i) {
+        unsigned active = this->active();
+        for (std::size_t i = 0; i < slots_.size() && active < most_active(); ++i) {
             if (slots_[i].fetch) continue;
             slots_[i].fetch = std::make_unique<BlobFetch>(context_, requests_[i], steady_now());
             ++active;

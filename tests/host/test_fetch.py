@@ -106,6 +106,18 @@ def test_many_blobs_come_side_by_side(place, server):
     assert len(place.blobs()) == len(contents)
 
 
+def test_more_follow_when_the_first_are_there(place, server):
+    """Three come at a time. With these in the store nothing was under way, and the others waited for ever."""
+    contents = [bytes([i]) * 50_000 for i in range(8)]
+    for content in contents:
+        server.file("/" + digest_of(content), content)
+    digests = [digest_of(content) for content in contents]
+    for known in (digests[:6], digests):
+        results = place.run("fetch", url=server.url("/"), each=1, digest=known)
+        assert [blob["digest"] for blob in results] == known
+    assert len(server.requests) == len(contents)
+
+
 def test_two_processes_download_one_blob_once(place, server):
     server.file("/blob", LARGE, pause=0.003)
     both = [place.start("fetch", url=server.url("/blob"), **of(LARGE), **RANGES) for _ in range(2)]
