@@ -154,7 +154,9 @@ Draft read(std::span<Layer const> layers, Limits const& limits) try {
     read_root(*root, draft, reading);
     auto const add = [&](json::Problems& all, json::ProblemList&& found) {
         for (json::Problem& problem : std::move(found).take()) {
-            if (!problem.where.empty()) problem.file = draft.layers->file_of(problem.where);
+            std::string place = problem.where;
+            if (!problem.key.empty()) json::append_step(place, std::string_view(problem.key));
+            if (!place.empty()) problem.file = draft.layers->file_of(place);
             all.push_back(std::move(problem));
         }
     };

@@ -22,6 +22,12 @@ void ProblemList::add(Where const& where, std::string reason) {
     add(has_room() ? where.text() : std::string(), std::move(reason));
 }
 
+void ProblemList::add_key(Where const& where, std::string_view key, std::string reason) {
+    bool const is_kept = has_room();
+    add(where, std::move(reason));
+    if (is_kept) problems_.back().key = key;
+}
+
 Problems ProblemList::take() && {
     if (left_out_ > 0) problems_.push_back({"", "and " + std::to_string(left_out_) + " more"});
     return std::move(problems_);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/json/where.h"
@@ -13,6 +14,7 @@ struct Problem {
     std::string where;      ///< "arguments[3].values[1].type", "line 3, column 7"; empty: the document as a whole
     std::string reason;     ///< "unknown type \"Foo\""
     std::string file = {};  ///< of a document of several files; empty: the one that everybody knows
+    std::string key = {};   ///< of the object at `where`, as `reason` names it: for whoever looks for the file
 
     /// "<file>: <where>: <reason>", without what there is not.
     [[nodiscard]] std::string text() const;
@@ -30,6 +32,8 @@ public:
 
     void add(std::string where, std::string reason);
     void add(Where const& where, std::string reason);
+    /// About one key of the object at `where`.
+    void add_key(Where const& where, std::string_view key, std::string reason);
     /// Whether the next one is kept: for callers whose texts cost time.
     [[nodiscard]] bool has_room() const { return problems_.size() < limit_; }
     [[nodiscard]] bool empty() const { return count() == 0; }

@@ -154,7 +154,7 @@ void warn_of_unknown_keys(Object const& json, Where const& at, std::span<Row con
         if (row_of(member.key, rows) != rows.size()) continue;
         // the limit first: looking for a similar name is the slow part
         std::string const meant = reading.warnings.has_room() ? suggestion_from(member.key, rows) : "";
-        reading.warnings.add(at, "unknown key " + json::quoted(member.key) + meant);
+        reading.warnings.add_key(at, member.key, "unknown key " + json::quoted(member.key) + meant);
     }
 }
 

@@ -92,6 +92,20 @@ TEST(Layers, EachProblemNamesItsFile) {
     EXPECT_THAT(texts(draft.warnings), ElementsAre(testing::StartsWith("2.json: programs.a.output: unknown key")));
 }
 
+/// The object may have begun in another file.
+TEST(Layers, AnUnknownKeyNamesItsFile) {
+    std::vector<Layer> const layers{
+        {.file = {},
+         .text = R"({"include":["*"],"mine":1,"programs":{"a":{"command":["a"],"odd one":1}}})",
+         .is_including = true},
+        {.file = "1.json", .text = R"({"their":1,"programs":{"a":{"env":1,"odd.two":2}}})"}};
+    EXPECT_THAT(texts(read(layers).warnings),
+                testing::UnorderedElementsAre(R"(unknown key "mine")", R"(1.json: unknown key "their")",
+                                              R"(programs.a: unknown key "odd one")",
+                                              R"(1.json: programs.a: unknown key "odd.two")",
+                                              testing::StartsWith(R"(1.json: programs.a: unknown key "env")")));
+}
+
 TEST(Layers, ASyntaxErrorNamesFileAndLine) {
     std::vector<Layer> const layers{{.file = {}, .text = R"({"include":["*"]})", .is_including = true},
                                     {.file = "a", .text = "{\n\"a\":}"},
