@@ -1,7 +1,5 @@
 #include "sidecar/agent/metrics.h"
 
-#include <cmath>
-
 namespace triton::agent {
 
 namespace {
@@ -24,11 +22,11 @@ void per_process(Writer& writer, SupervisionStatus const& status, std::string_vi
     }
 }
 
-void add_supervision(Writer& writer, SupervisionStatus const& status, double now) {
+void add_supervision(Writer& writer, SupervisionStatus const& status) {
     writer.family("triton_launch_info", Type::gauge, "The launcher that supervises.");
     writer.sample(1, {{"version", status.version}});
     writer.family("triton_launch_start_time_seconds", Type::gauge, "When the launcher started, in Unix time.");
-    writer.sample(std::floor(now - status.uptime_seconds));
+    writer.sample(status.started_at);
     writer.family("triton_launch_configuration_rejected", Type::gauge,
                   "1 while the latest configuration is not the one that runs.");
     writer.sample(status.rejection.empty() ? 0 : 1);
@@ -49,7 +47,7 @@ void add_supervision(Writer& writer, SupervisionStatus const& status, double now
         writer.sample(program.is_ready ? 1 : 0, {{"program", program.name}});
 }
 
-void add_processes(Writer& writer, SupervisionStatus const& status, double now) {
+void add_processes(Writer& writer, SupervisionStatus const& status) {
     using Process = SupervisedProcess const&;
     using Value = std::optional<double>;
     per_process(writer, status, "triton_launch_process_up", Type::gauge, "1 while the process runs.",
@@ -64,10 +62,7 @@ void add_processes(Writer& writer, SupervisionStatus const& status, double now) 
     per_process(writer, status, "triton_launch_process_starts", Type::counter, "Starts so far, the first included.",
                 [](Process process) -> Value { return static_cast<double>(process.starts); });
     per_process(writer, status, "triton_launch_process_start_time_seconds", Type::gauge,
-                "When it was started last, in Unix time.", [now](Process process) -> Value {
-                    if (!process.started_seconds_ago) return std::nullopt;
-                    return std::floor(now - *process.started_seconds_ago);
-                });
+                "When it was started last, in Unix time.", [](Process process) -> Value { return process.started_at; });
     per_process(writer, status, "triton_launch_process_memory_bytes", Type::gauge, "Memory it uses.",
                 [](Process process) -> Value {
                     if (!process.memory_bytes) return std::nullopt;
@@ -105,7 +100,7 @@ void add_legacy_versions(Writer& writer, SupervisionStatus const& status) {
 }
 
 /// Writes what the shipped monitor would report: it has no programs of its own.
-void add_legacy(Writer& writer, SupervisionStatus status, double now) {
+void add_legacy(Writer& writer, SupervisionStatus status) {
     std::erase_if(status.programs, [](SupervisedProgram const& program) { return program.is_internal; });
     writer.family("fdbkubernetesmonitor_restart_count", Type::legacy_counter, "Starts so far, the first included.");
     for (SupervisedProgram const& program : status.programs) {
@@ -115,10 +110,7 @@ void add_legacy(Writer& writer, SupervisionStatus status, double now) {
     writer.family("fdbkubernetesmonitor_start_timestamp", Type::gauge, "When it was started last, in Unix time.");
     for (SupervisedProgram const& program : status.programs) {
         for (SupervisedProcess const& process : program.processes) {
-            if (process.started_seconds_ago) {
-                writer.sample(std::floor(now - *process.started_seconds_ago),
-                              {{"process", legacy_process(program, process)}});
-            }
+            if (process.started_at) writer.sample(*process.started_at, {{"process", legacy_process(program, process)}});
         }
     }
     if (status.configuration_changes) {
@@ -168,14 +160,14 @@ void add_agent(Writer& writer, AgentFigures const& figures, std::string_view ver
 }  // namespace
 
 std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
-                           double now, MetricsFormat format) {
+                           MetricsFormat format) {
     Writer writer(format);
     writer.family("triton_launch_reachable", Type::gauge, "1 when the launcher answers.");
     writer.sample(status ? 1 : 0);
     if (status) {
-        add_supervision(writer, *status, now);
-        add_processes(writer, *status, now);
-        add_legacy(writer, *status, now);
+        add_supervision(writer, *status);
+        add_processes(writer, *status);
+        add_legacy(writer, *status);
     }
     add_agent(writer, figures, agent_version);
     return std::move(writer).take();

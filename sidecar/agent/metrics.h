@@ -30,12 +30,12 @@ using net::content_type;
 using net::metrics_format;
 using net::MetricsFormat;
 
-/// All metrics; `status` is null when there is no launcher or it does not answer. `now`: seconds since 1970.
+/// All metrics; `status` is null when there is no launcher or it does not answer.
 ///
 /// The names are documented in docs/openapi.yaml. Those that the shipped monitor had (fdbkubernetesmonitor_*) come too,
 /// as far as the launcher tells what they need.
 /// Source: OpenMetrics 1.0.0; Prometheus, "Exposition formats".
 std::string render_metrics(SupervisionStatus const* status, AgentFigures const& figures, std::string_view agent_version,
-                           double now, MetricsFormat format);
+                           MetricsFormat format);
 
 }  // namespace triton::agent

@@ -194,6 +194,7 @@ Task<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
     result->status = supervision_status(launcher->front(), *list);
+    start_times_.settle(result->status, unix_time());
     json::Node const* const about = json::member(launcher->front(), "launcher");
     result->launcher_json = json::Writer{}.value(about ? *about : json::Node{}).text();
     result->programs_json = programs_json(*list);
@@ -213,8 +214,7 @@ Task<HttpResponse> Service::metrics(std::string_view accept) {
     Result<SharedSnapshot> seen = SharedSnapshot();
     if (around_.control.has_launcher()) seen = co_await snapshot();
     SupervisionStatus const* const status = seen && *seen ? &(*seen)->status : nullptr;
-    co_return make_reply(200, content_type(format),
-                         render_metrics(status, around_.figures, settings_.version, unix_time(), format));
+    co_return make_reply(200, content_type(format), render_metrics(status, around_.figures, settings_.version, format));
 }
 
 Task<HttpResponse> Service::status() {

@@ -121,6 +121,7 @@ private:
     std::shared_ptr<net::Condition> fetching_;  // somebody asks the launcher; others wait for his answer
     Result<SharedSnapshot> latest_;
     TimePoint latest_at_{};
+    StartTimes start_times_;
     std::size_t staging_ = 0;
     std::size_t looking_ = 0;  // questions that a file system has not answered, whoever still waits
     std::size_t hashing_ = 0;  // files in the pool, whoever still waits

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 
 #include "lib/json/writer.h"
 #include "sidecar/control/control_reply.h"
@@ -84,6 +85,10 @@ void append_processes(Node& program, Node const& next) {
     processes->insert(processes->end(), more.begin(), more.end());
 }
 
+constexpr double most_deviation = 2;  // seconds: rounding, and how long an answer takes
+
+double settled(double before, double at) { return std::abs(at - before) < most_deviation ? before : at; }
+
 bool counts_as_ready(SupervisedProcess const& process) { return process.is_ready || process.state == "done"; }
 
 void append_program(std::string& out, SupervisedProgram const& program, bool is_ready) {
@@ -119,6 +124,22 @@ SupervisionStatus supervision_status(Node const& get_status, std::vector<Node> c
             add_program(status.programs, program_of(program));
     }
     return status;
+}
+
+void StartTimes::settle(SupervisionStatus& status, double now) {
+    launcher_ = status.started_at = settled(launcher_, std::floor(now - status.uptime_seconds));
+    auto const before = std::exchange(processes_, {});
+    for (SupervisedProgram& program : status.programs) {
+        for (SupervisedProcess& process : program.processes) {
+            if (!process.started_seconds_ago) continue;
+            std::pair const key(program.name, process.number);
+            auto const known = before.find(key);
+            double at = std::floor(now - *process.started_seconds_ago);
+            if (known != before.end() && known->second.number == process.starts) at = settled(known->second.at, at);
+            process.started_at = at;
+            processes_[key] = {process.starts, at};
+        }
+    }
 }
 
 Readiness readiness(SupervisionStatus const& status) {

@@ -3,9 +3,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/json/reader.h"
@@ -20,6 +22,7 @@ struct SupervisedProcess {
     std::int64_t starts = 0;
     std::optional<double> uptime_seconds;
     std::optional<double> started_seconds_ago;  ///< the latest start, of a process that has ended too
+    std::optional<double> started_at;           ///< the same, in whole seconds since 1970: see StartTimes
     std::optional<std::int64_t> memory_bytes;
     std::optional<double> cpu_seconds;
     std::optional<std::string> version;  ///< it runs
@@ -39,6 +42,7 @@ struct SupervisionStatus {
     std::string version;
     std::string phase;  ///< "running", "stopping"
     double uptime_seconds = 0;
+    double started_at = 0;  ///< in whole seconds since 1970: see StartTimes
     bool has_configuration = false;
     std::optional<std::int64_t> configuration_changes;
     std::optional<double> configuration_time;  ///< seconds since 1970
@@ -49,6 +53,23 @@ struct SupervisionStatus {
 /// From the replies to GetStatus and List. Missing members and other types count as absent: the launcher may be of
 /// another version than we are.
 SupervisionStatus supervision_status(json::Node const& get_status, std::vector<json::Node> const& list);
+
+/// When the launcher and its processes were started, by the wall clock. The launcher tells how long ago that was; a
+/// time that is computed from each answer anew differs by a second now and then, and would be taken for another start.
+class StartTimes {
+public:
+    /// Writes them into a status that came `now`, in seconds since 1970: those of the status before, unless there was
+    /// another start, or the clock was set.
+    void settle(SupervisionStatus& status, double now);
+
+private:
+    struct Start {
+        std::int64_t number = 0;  // how many there had been
+        double at = 0;
+    };
+    double launcher_ = 0;
+    std::map<std::pair<std::string, std::int64_t>, Start> processes_;
+};
 
 /// Whether everything that is to run is ready, and a text that says what is not: one line a program, as Kubernetes' own
 /// components write it.

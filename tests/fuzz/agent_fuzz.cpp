@@ -45,9 +45,10 @@ void check_rules(std::string_view text) {
 void check_reply(std::string_view text) {
     auto const reply = sidecar::control::parse_control_reply(text);
     if (!reply) return require(!reply.error().text().empty());
-    auto const status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
+    auto status = supervision_status(reply->parameters, {reply->parameters, reply->parameters});
+    StartTimes().settle(status, 1);
     require(readiness(status).text.ends_with("ready\n"));
-    require(render_metrics(&status, {}, "1", 1, MetricsFormat::open_metrics).ends_with("# EOF\n"));
+    require(render_metrics(&status, {}, "1", MetricsFormat::open_metrics).ends_with("# EOF\n"));
     if (auto const order = parse_probe_order(reply->parameters)) {
         require(order->timeout > Duration::zero());
         auto const target = target_of(*order);

@@ -177,18 +177,39 @@ TEST(Readiness, TheLaunchersOwnProgramsDoNotCount) {
     EXPECT_EQ(readiness(status).text, "[+]web ok\nready\n");
 }
 
+TEST(StartTimes, StayWhatTheyAreUntilThereIsAnother) {
+    StartTimes times;
+    auto const started = [&times](double now, double uptime, int starts, double ago) {
+        SupervisionStatus status;
+        status.uptime_seconds = uptime;
+        status.programs.resize(1);
+        status.programs[0].processes.resize(2);
+        status.programs[0].processes[0].starts = starts;
+        status.programs[0].processes[0].started_seconds_ago = ago;
+        times.settle(status, now);
+        EXPECT_EQ(status.programs[0].processes[1].started_at, std::nullopt);
+        return std::pair(status.started_at, status.programs[0].processes[0].started_at.value_or(-1));
+    };
+    EXPECT_EQ(started(1000.1, 50, 1, 20), (std::pair(950.0, 980.0)));
+    EXPECT_EQ(started(1009.9, 60, 1, 30), (std::pair(950.0, 980.0))) << "not 949 and 979";
+    EXPECT_EQ(started(1031.2, 80, 1, 50), (std::pair(950.0, 980.0))) << "not 951 and 981";
+    EXPECT_EQ(started(1041.2, 90, 2, 60), (std::pair(950.0, 981.0))) << "another start";
+    EXPECT_EQ(started(1061.2, 100, 2, 70), (std::pair(961.0, 991.0))) << "the clock was set";
+}
+
 TEST(Metrics, BothFormatsAreWellFormed) {
-    auto const status = status_of(
+    auto status = status_of(
         R"({"launcher":{"version":"0.1","phase":"running","uptime_seconds":2.25,"configuration_changes":3,)"
         R"("configuration_time":1000.5,"rejection":["x"]}})",
         {R"({"programs":[{"name":"a\"\\\n","wanted":1,"ready":true,"version":"7.1","processes":[{"number":1,"state":"up",)"
          R"("ready":true,"starts":2,"uptime_seconds":1,"memory_bytes":5,"cpu_seconds":0.25,"version":"7.1"},)"
          R"({"number":2,"state":"backoff","starts":4,"started_seconds_ago":30}]},{"name":"off","version":"7.3"}]})"});
+    StartTimes().settle(status, 100);
     AgentFigures figures;
     figures.requests[{Endpoint::check_hash, 200}] = 7;
     figures.certificate_not_after = 123;
     for (auto const format : {MetricsFormat::prometheus_text, MetricsFormat::open_metrics}) {
-        std::string const text = render_metrics(&status, figures, "1.0", 100, format);
+        std::string const text = render_metrics(&status, figures, "1.0", format);
         expect_well_formed(text, format == MetricsFormat::open_metrics);
         for (std::string_view const line :
              {R"(triton_launch_process_starts_total{program="a\"\\\n",process="1"} 2)",
@@ -206,7 +227,7 @@ TEST(Metrics, BothFormatsAreWellFormed) {
               "triton_agent_certificate_not_after_seconds 123"}) {
             EXPECT_NE(text.find("\n" + std::string(line) + "\n"), text.npos) << line;
         }
-        expect_well_formed(render_metrics(nullptr, {}, "1.0", 100, format), format == MetricsFormat::open_metrics);
+        expect_well_formed(render_metrics(nullptr, {}, "1.0", format), format == MetricsFormat::open_metrics);
     }
 }
 
