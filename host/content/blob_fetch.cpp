@@ -304,9 +304,11 @@ void BlobFetch::on_wrong_size(std::uint64_t size, TimePoint now) {
 
 /// Turns to another source after one that has given something else than it should. Returns whether there is one.
 bool BlobFetch::next_mirror() {
-    if (mirrors_left_ == 0 || !request_.digest) return false;
-    --mirrors_left_;
-    std::ranges::rotate(request_.remote.urls, request_.remote.urls.begin() + 1);
+    auto& urls = request_.remote.urls;
+    std::size_t const tried = urls.size() > 1 && role::is_plain_form(urls[0], urls[1]) ? 2 : 1;
+    if (mirrors_left_ < tried || !request_.digest) return false;
+    mirrors_left_ -= tried;
+    std::ranges::rotate(urls, urls.begin() + static_cast<std::ptrdiff_t>(tried));
     ++rotations_;
     return true;
 }

@@ -193,6 +193,9 @@ Ended Exchange::ended(CURLcode code) const {
     curl_off_t seconds = 0;
     if (curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
         ended.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1'000'000));
+    curl_off_t before_request = 0;
+    ended.was_asked =
+        curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &before_request) == CURLE_OK && before_request > 0;
     return ended;
 }
 

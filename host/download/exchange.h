@@ -70,6 +70,7 @@ struct Ended {
     CURLcode code = CURLE_OK;
     std::string reason = {};  ///< "Connection refused"
     std::optional<milliseconds> retry_after = {};
+    bool was_asked = false;  ///< whether a connection was there, and the request was sent
 };
 
 /// One request and its answer, among others of one CURLM. Redirects and authentication are left to the caller.

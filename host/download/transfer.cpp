@@ -51,6 +51,14 @@ constexpr std::array<StatusRow, 8> status_rows{{
     {429, ErrorKind::busy, true},
 }};
 
+/// Whether an exchange over https ended so because nobody speaks TLS there. A certificate that is not good is none of
+/// these: there is TLS.
+bool has_met_no_tls(Ended const& ended) {
+    if (ended.was_asked) return false;
+    return ended.code == CURLE_COULDNT_CONNECT || ended.code == CURLE_SSL_CONNECT_ERROR ||
+           ended.code == CURLE_OPERATION_TIMEDOUT;
+}
+
 bool is_redirect(std::uint32_t status) {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
@@ -66,6 +74,7 @@ void Transfer::start() { begin_url(); }
 
 void Transfer::begin_url() {
     redirects_ = 0;
+    has_heard_ = false;
     refused_by_.clear();
     auto url = parse_url(order_.request.urls[url_index_]);
     if (!url) return fail_url({.kind = url.error().kind, .reason = url.error().text()});
@@ -154,6 +163,7 @@ bool Transfer::has_changed(Head const& head) const {
 
 bool Transfer::on_head(Head const& head) {
     head_ = head;
+    has_heard_ = true;
     if (stage_ == Stage::token) return true;
     if (head.status == 200) return accept_whole(head);
     if (head.status == 206) return accept_range(head);
@@ -332,7 +342,8 @@ void Transfer::finish_content(Ended const& ended) {
     fail_url({.kind = is_known ? row->kind : ErrorKind::corrupt,
               .reason = url_.authority + ": " + ended.reason,
               .is_transient = is_known && row->is_transient,
-              .status = head_.status});
+              .status = head_.status,
+              .lacks_https = !has_heard_ && has_met_no_tls(ended)});
 }
 
 void Transfer::on_redirect() {
@@ -366,11 +377,22 @@ void Transfer::on_unauthorized() {
 
 void Transfer::fail_url(Failure failure) {
     // A transient failure of one URL counts more than a permanent one of another: trying again makes sense. What goes
-    // wrong in an answer counts most: there it was.
-    if (!failure_ || has_answered_ || (failure.is_transient && !failure_->is_transient)) failure_ = std::move(failure);
-    if (!has_answered_ && !sink_.is_broken() && ++url_index_ < order_.request.urls.size()) return begin_url();
+    // wrong in an answer counts most: there it was. What a server says over http counts more than that it has no https.
+    bool const is_instead = has_heard_ && url_index_ > 0 &&
+                            role::is_plain_form(order_.request.urls[url_index_ - 1], order_.request.urls[url_index_]);
+    bool const lacks_https = failure.lacks_https;
+    if (!failure_ || has_answered_ || is_instead || (failure.is_transient && !failure_->is_transient))
+        failure_ = std::move(failure);
+    if (!has_answered_ && !sink_.is_broken() && next_url(lacks_https)) return begin_url();
     is_failing_ = true;
     stage_ = Stage::delivering;
+}
+
+bool Transfer::next_url(bool lacks_https) {
+    auto const& urls = order_.request.urls;
+    std::size_t const failed = url_index_++;
+    if (url_index_ < urls.size() && role::is_plain_form(urls[failed], urls[url_index_]) && !lacks_https) ++url_index_;
+    return url_index_ < urls.size();
 }
 
 void Transfer::cancel() {

@@ -34,7 +34,8 @@ struct Order {
 };
 
 /// Carries out one order: asks the first URL, follows redirects, shows credentials to their host only, and turns to the
-/// next URL while no server has given an answer that can be reported.
+/// next URL while no server has given an answer that can be reported. The plain form of a URL is left out when there is
+/// HTTPS.
 ///
 ///     asking --401--> asking the token service --> asking      (once for each host)
 ///     asking --3xx--> asking                                   (ten times; without credentials at another host)
@@ -73,6 +74,7 @@ private:
         bool is_transient = false;
         std::uint32_t status = 0;
         std::optional<milliseconds> retry_after = {};
+        bool lacks_https = false;  ///< nobody speaks TLS there
     };
     enum class Stage : std::uint8_t { content, token, delivering };
 
@@ -96,6 +98,8 @@ private:
     void on_redirect();
     void on_unauthorized();
     void fail_url(Failure failure);
+    /// Turns to the next URL that may be asked after such a failure. Returns whether there is one.
+    bool next_url(bool lacks_https);
     void tell_failure();
 
     Surroundings& surroundings_;
@@ -120,6 +124,7 @@ private:
     std::optional<Failure> failure_;  // the one to report in the end
     std::vector<Event> events_;
     bool has_answered_ = false;
+    bool has_heard_ = false;   // the server of the current URL has answered, be it with an error
     bool is_failing_ = false;  // what was taken goes into the pipe before that
     bool is_over_ = false;
 };

@@ -8,6 +8,10 @@ constexpr std::size_t most_texts = 64;
 
 }  // namespace
 
+bool is_plain_form(std::string_view secure, std::string_view plain) {
+    return secure.starts_with("https://") && plain.starts_with("http://") && secure.substr(8) == plain.substr(7);
+}
+
 std::span<Row<Download> const> table(json::TableOf<Download>) {
     static constexpr std::array<Row<Download>, 12> rows{{
         required<&Download::id, Id>("id"),

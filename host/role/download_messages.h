@@ -36,6 +36,10 @@ struct Download {
     std::uint64_t stall_milliseconds = 30'000;
 };
 
+/// Whether `plain` is `secure` without TLS: the same URL with http for https. It is no mirror: it is asked only when no
+/// HTTPS is there, not because of what was answered.
+bool is_plain_form(std::string_view secure, std::string_view plain);
+
 /// Credentials for a server. They are sent only to this host.
 struct HostCredential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's

@@ -101,19 +101,32 @@ class Listener(socketserver.ThreadingTCPServer):
         pass
 
 
+class BothListener(Listener):
+    """Takes TLS and plain HTTP on one port."""
+
+    context: ssl.SSLContext
+
+    def finish_request(self, request, client_address):
+        is_secure = request.recv(1, socket.MSG_PEEK) == b"\x16"
+        super().finish_request(self.context.wrap_socket(request, server_side=True) if is_secure else request, client_address)
+
+
 class FaultServer:
-    def __init__(self, certificate=None):
+    def __init__(self, certificate=None, is_also_plain=False):
         self.routes = {}
         self.requests = []
         self.sent = 0
         self.lock = threading.Lock()
-        self.listener = Listener(("127.0.0.1", 0), Request)
+        self.listener = (BothListener if is_also_plain else Listener)(("127.0.0.1", 0), Request)
         self.listener.owner = self
         self.scheme = "http"
         if certificate:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             context.load_cert_chain(*certificate)
-            self.listener.socket = context.wrap_socket(self.listener.socket, server_side=True)
+            if is_also_plain:
+                self.listener.context = context
+            else:
+                self.listener.socket = context.wrap_socket(self.listener.socket, server_side=True)
             self.scheme = "https"
 
     def __enter__(self):

@@ -4,6 +4,7 @@ import gzip
 import os
 import random
 import signal
+import ssl
 import subprocess
 import time
 from pathlib import Path
@@ -716,6 +717,57 @@ def test_https_is_trusted_by_its_authority_only(place, certificate):
         wrong_name = place.fetch(ca=certificate[0], **{**words, "url": server.url("/blob")})
         assert wrong_name["error"] == "denied" and "127.0.0.1" in wrong_name["text"]
         assert_stored(place, place.fetch(ca=certificate[0], **words), LARGE)
+
+
+def plain_and_secure(server, path):
+    secure = server.url(path, "localhost").replace("http://", "https://")
+    return [secure, secure.replace("https://", "http://")]
+
+
+def is_secure(request):
+    return isinstance(request.connection, ssl.SSLSocket)
+
+
+def test_a_server_without_https_is_asked_over_http(place, server):
+    server.file("/blob", SMALL)
+    assert_stored(place, place.fetch(url=plain_and_secure(server, "/blob"), **of(SMALL)), SMALL)
+    missing = place.fetch(url=plain_and_secure(server, "/missing"), **of(LARGE))
+    assert (missing["error"], "answers 404" in missing["text"]) == ("notFound", True), missing
+    assert server.paths() == ["/blob", "/missing"]
+    with FaultServer() as gone:
+        urls = plain_and_secure(gone, "/blob")
+    assert place.fetch(url=urls, attempts=1, **of(LARGE))["error"] == "unavailable"
+
+
+def test_a_server_with_https_is_not_asked_over_http(place, certificate):
+    asked = []
+
+    def refuse(status, **headers):
+        def answer(request):
+            asked.append((is_secure(request), status))
+            request.send(status, **headers)
+
+        return answer
+
+    def other(request):
+        asked.append((is_secure(request), 200))
+        request.send(200, SMALL[::-1])
+
+    with FaultServer(certificate, is_also_plain=True) as server:
+        server.on("/401", refuse(401, WWW_Authenticate='Basic realm="x"'))
+        server.on("/404", refuse(404))
+        server.on("/other", other)
+        server.file("/good", SMALL)
+        for path, error in (("/401", "denied"), ("/404", "notFound"), ("/other", "corrupt")):
+            result = place.fetch(url=plain_and_secure(server, path), ca=certificate[0], attempts=1, **of(SMALL))
+            assert result["error"] == error, result
+        assert asked == [(True, 401), (True, 404), (True, 200)]
+        untrusted = place.fetch(url=plain_and_secure(server, "/good"), **of(SMALL))
+        assert (untrusted["error"], "self-signed certificate" in untrusted["text"]) == ("denied", True), untrusted
+        # A mirror behind both is asked.
+        urls = [*plain_and_secure(server, "/other"), server.url("/good", "localhost")]
+        assert_stored(place, place.fetch(url=urls, ca=certificate[0], **of(SMALL)), SMALL)
+        assert all(secure for secure, _ in asked)
 
 
 # Documents.
