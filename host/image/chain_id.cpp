@@ -21,4 +21,6 @@ std::string extend_chain(std::string_view parent, std::string_view diff_id) {
     return "sha256:" + std::move(hash).take_hex();
 }
 
+std::string plain_chain_id(std::string_view diff_id) { return extend_chain("plain", diff_id); }
+
 }  // namespace triton::image

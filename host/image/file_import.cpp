@@ -240,7 +240,7 @@ Result<> with_layout_archive(Workshop& shop, content::LeaseId lease, LayoutRefer
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(builder.begin(std::nullopt));
         UniqueFd const blob = TRY(shop.store.open_blob(archive.digest));
-        auto const applied = builder.apply(blob.get(), role::Compression::automatic, {}, [](role::Unpacking const&) {});
+        auto const applied = builder.apply(blob.get(), ArchiveKind::plain, {}, [](role::Unpacking const&) {});
         if (!applied) return fail(applied.error().kind, "unpack " + reference.path, applied.error().text());
         LayoutReference unpacked = reference;
         unpacked.path = shop.pool->path(builder.name()) + "/root";

@@ -12,6 +12,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "host/image/chain_id.h"
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
 #include "lib/base/start_thread.h"
@@ -178,7 +179,7 @@ private:
 
     Result<> unpack(std::size_t layer, int blob) {
         auto const report = [this](role::Unpacking const& progress) { meter_->unpacked(done_ + progress.read); };
-        auto const unpacked = builder_.apply(blob, role::Compression::automatic, plan_->diff_ids[layer], report);
+        auto const unpacked = builder_.apply(blob, ArchiveKind::layer, plan_->diff_ids[layer], report);
         if (!unpacked) {
             Error error = unpacked.error();
             error.details.push_back("it happened in layer " + std::to_string(layer + 1) + " of " +
@@ -319,7 +320,7 @@ Result<> close(OpenIntent& intent, Result<> const& worked) {
     return worked ? finished : worked;
 }
 
-/// Unpacks an archive as the only layer of an image, whose ChainID is then its diffID.
+/// Unpacks an archive as the only layer of an image, whose ChainID is then its diffID, as long as it is the same tree.
 Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string const& diff_id, Plan& plan,
                         OpenIntent& intent, RootCheck const& check) {
     UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));
@@ -327,7 +328,7 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
     TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
     TRY(builder.begin(std::nullopt));
     auto const unpacked = TRY(builder.apply(
-        archive.get(), role::Compression::automatic, diff_id,
+        archive.get(), ArchiveKind::plain, diff_id,
         [&meter](role::Unpacking const& progress) { meter.unpacked(progress.read); }));
     // A layer may change nothing, but a whole file system is not empty: a download may have failed.
     if (unpacked.entries == 0) return fail(ErrorKind::corrupt, "the archive is empty");
@@ -335,7 +336,8 @@ Result<> unpack_archive(Workshop& shop, content::Blob const& blob, std::string c
         UniqueFd const root = TRY(builder.root());
         TRY(check(root.get()));
     }
-    std::string const chain = unpacked.diff_id.text();
+    std::string const chain =
+        unpacked.has_whiteout_names ? plain_chain_id(unpacked.diff_id.text()) : unpacked.diff_id.text();
     TRY(intent.add(chain));
     content::KeyLock const lock = TRY(shop.lock({chain_key(chain)}, lock_patience));
     if (!TRY(LayerTrees(*shop.pool).has(chain))) TRY(builder.finish(chain));

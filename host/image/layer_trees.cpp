@@ -91,10 +91,10 @@ Result<UniqueFd> TreeBuilder::root() {
     return root;
 }
 
-Result<role::Unpacked> TreeBuilder::apply(int blob, role::Compression compression, std::string_view diff_id,
+Result<role::Unpacked> TreeBuilder::apply(int blob, ArchiveKind kind, std::string_view diff_id,
                                           Progress const& progress) {
     UniqueFd const directory = TRY(root());
-    content::UnpackRequest request{.compression = compression};
+    content::UnpackRequest request{.applies_whiteouts = kind == ArchiveKind::layer};
     if (!diff_id.empty()) request.diff_id = TRY(role::Digest::parse(diff_id));
     return content::unpack(jobs_, request, blob, directory.get(), progress);
 }

@@ -45,6 +45,9 @@ private:
     storage::Pool* pool_;
 };
 
+/// What an archive is: a change of what is below it, or files whose names have no special meaning.
+enum class ArchiveKind : std::uint8_t { layer, plain };
+
 /// Builds the tree of an image, layer by layer. For one thread, which must have the pool to itself.
 class TreeBuilder {
 public:
@@ -55,9 +58,8 @@ public:
 
     /// Begins with an empty tree, or with a clone of the tree of `base`.
     Result<> begin(std::optional<std::string> const& base);
-    /// Unpacks one layer over the others. `diff_id`: "sha256:<hex>"; empty: unknown.
-    Result<role::Unpacked> apply(int blob, role::Compression compression, std::string_view diff_id,
-                                 Progress const& progress);
+    /// Unpacks one archive over the others. `diff_id`: "sha256:<hex>"; empty: unknown.
+    Result<role::Unpacked> apply(int blob, ArchiveKind kind, std::string_view diff_id, Progress const& progress);
     /// Makes the tree durable, and gives it its name.
     Result<> finish(std::string_view chain);
 

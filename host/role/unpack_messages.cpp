@@ -32,12 +32,13 @@ std::span<Row<Unpacking> const> table(json::TableOf<Unpacking>) {
 }
 
 std::span<Row<Unpacked> const> table(json::TableOf<Unpacked>) {
-    static constexpr std::array<Row<Unpacked>, 5> rows{{
+    static constexpr std::array<Row<Unpacked>, 6> rows{{
         required<&Unpacked::entries, Count>("entries"),
         required<&Unpacked::bytes, Count>("bytes"),
         required<&Unpacked::diff_id, DigestText>("diffId"),
         required<&Unpacked::skipped_devices, Count>("skippedDevices"),
         required<&Unpacked::skipped_attributes, Count>("skippedAttributes"),
+        required<&Unpacked::has_whiteout_names, Flag>("hasWhiteoutNames"),
     }};
     return rows;
 }

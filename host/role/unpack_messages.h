@@ -48,6 +48,7 @@ struct Unpacked {
     Digest diff_id;
     std::uint64_t skipped_devices = 0;
     std::uint64_t skipped_attributes = 0;  ///< trusted.*, and those that the file system does not have
+    bool has_whiteout_names = false;       ///< a plain archive that would be another tree as a layer
 };
 
 std::span<Row<Unpack> const> table(json::TableOf<Unpack>);

@@ -99,8 +99,9 @@ Result<> Extractor::add(Entry const& entry, Archive& archive) {
 
 Result<> Extractor::apply(Entry const& entry, Archive& archive) {
     // The name is checked before the kind, because whiteouts may also be hard links.
-    if (applies_whiteouts_ && !entry.name.empty() && entry.name.back().starts_with(whiteout_prefix))
-        return apply_whiteout(entry);
+    bool const is_whiteout = !entry.name.empty() && entry.name.back().starts_with(whiteout_prefix);
+    if (is_whiteout && applies_whiteouts_) return apply_whiteout(entry);
+    if (is_whiteout) has_whiteout_names_ = true;
     if (entry.name.empty()) return make_root(entry);
     switch (entry.kind) {
         case Entry::Kind::file: return make_file(entry, archive);

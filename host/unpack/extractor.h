@@ -33,6 +33,8 @@ public:
     [[nodiscard]] std::uint64_t entries() const { return entries_; }
     [[nodiscard]] std::uint64_t skipped_devices() const { return skipped_devices_; }
     [[nodiscard]] std::uint64_t skipped_attributes() const { return skipped_attributes_; }
+    /// Whether there were names of whiteouts that were not applied.
+    [[nodiscard]] bool has_whiteout_names() const { return has_whiteout_names_; }
 
 private:
     Result<> apply(Entry const& entry, Archive& archive);
@@ -64,6 +66,7 @@ private:
     std::uint64_t file_bytes_ = 0;
     std::uint64_t skipped_devices_ = 0;
     std::uint64_t skipped_attributes_ = 0;
+    bool has_whiteout_names_ = false;
 };
 
 }  // namespace triton::unpack

@@ -110,7 +110,8 @@ Result<role::Unpacked> unpack(int blob, int root, role::Unpack const& job,
                           .bytes = end.bytes,
                           .diff_id = end.diff_id,
                           .skipped_devices = extractor.skipped_devices(),
-                          .skipped_attributes = extractor.skipped_attributes()};
+                          .skipped_attributes = extractor.skipped_attributes(),
+                          .has_whiteout_names = extractor.has_whiteout_names()};
 }
 
 int run_job(role::Started& started) {

@@ -134,6 +134,32 @@ def test_a_tarball_and_a_directory_become_the_same_image(area, host):
     assert len(host.uuids()) == 2
 
 
+def test_only_layers_have_whiteouts(area, host):
+    """The same archive is another tree as a layer, whichever comes first."""
+    layout = Layout(area / "layout")
+    tree = fill(area / "tree", {**BASE, "etc/.wh.name": "a name", "b/.wh..wh..opq": "another"})
+    name = layout.make("1", [tree])
+    (layer,) = layout.json_of(layout.descriptor("1")["digest"])["layers"]
+    archive = area / "root.tar"
+    archive.write_bytes(gzip.decompress(layout.blob(layer["digest"]).read_bytes()))
+    uuid = "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b"
+    for order in ((name, archive), (archive, name)):
+        for one in order:
+            host.run("import", one, *(["--uuid", uuid] if one == archive else []))
+        (of_layout,) = set(host.uuids()) - {uuid}
+        assert look(host.tree(uuid)) == look(tree)
+        assert look(host.tree(of_layout)) == look(layout.unpack("1", area / f"umoci-{order[0] == name}"))
+        assert len(host.layers()) == 2
+        host.run("delete", uuid, of_layout)
+    host.run("import", tree, "--uuid", uuid)
+    assert look(host.tree(uuid)) == look(tree)
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"name": "made", "version": "1"}))
+    host.run("create", tree, "-m", manifest)
+    (made,) = set(host.uuids()) - {uuid}
+    assert look(host.tree(made)) == look(tree)
+
+
 def test_create_writes_files_that_install_takes(area, host):
     tree = fill(area / "tree", BASE)
     manifest = area / "manifest.json"

@@ -30,7 +30,7 @@ std::string verified(std::uint64_t size, std::string_view digest) {
 }
 std::string unpacked(std::uint64_t entries, std::string_view digest) {
     return R"({"unpacked":{"entries":)" + std::to_string(entries) + R"(,"bytes":0,"diffId":")" + std::string(digest) +
-           R"(","skippedDevices":0,"skippedAttributes":0}})";
+           R"(","skippedDevices":0,"skippedAttributes":0,"hasWhiteoutNames":false}})";
 }
 
 void say(Channel& channel, std::string_view text, std::size_t descriptors = 0) {

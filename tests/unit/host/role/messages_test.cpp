@@ -50,7 +50,7 @@ TEST(Messages, AreReadAsTheyAreWritten) {
         R"({"unpack":{"compression":"auto","limits":{"entries":1,"bytes":2,"depth":3,"seconds":4},"appliesWhiteouts":true}})");
     expect_same<Unpacking>(R"({"unpacking":{"read":1,"entries":2,"bytes":3}})");
     expect_same<Unpacked>(R"({"unpacked":{"entries":1,"bytes":2,"diffId":")" + digest +
-                          R"(","skippedDevices":0,"skippedAttributes":0}})");
+                          R"(","skippedDevices":0,"skippedAttributes":0,"hasWhiteoutNames":false}})");
     expect_same<Download>(
         R"({"download":{"id":1,"urls":["http://a/b"],"offset":0,"length":5,"wholeLength":9,"ifRange":"\"x\"","maximum":5,"accept":[],)"
         R"("scope":"","proxy":"","bytesPerSecond":0,"stallMilliseconds":30000}})");
