@@ -135,8 +135,6 @@ public:
         take_all();
         finished_ = std::move(finished);
         finishing_.call_at(steady_clock::now() + time_to_finish, [this] { end(); });
-        for (auto const& [address, target] : targets_)
-            target->changed.notify_all();
         end_if_finished();
     }
 
@@ -195,7 +193,12 @@ private:
         if (!target) return answers_.lost(1);
         target->used = steady_clock::now();
         if (target->at.transport == config::SyslogTransport::udp) return send_datagram(*target, order->text);
-        if (!target->queue.push(order->text)) return drop(*target);
+        bool has_room = target->queue.push(order->text);
+        if (!has_room) {
+            answers_.sent(target->queue.settle());  // what has most likely arrived makes room
+            has_room = target->queue.push(order->text);
+        }
+        if (!has_room) return drop(*target);
         target->changed.notify_all();
     }
 
@@ -311,7 +314,7 @@ private:
             if (why) co_await pause(target, *why);
             co_return;
         }
-        if (!may_send(target)) {
+        if (target.queue.waiting() == 0) {
             end_if_finished();
             if (!is_stopped_) co_await target.changed.wait();
             co_return;
@@ -336,24 +339,19 @@ private:
             co_return;
         }
         connection->transport->expires_never();
+        // The kernel takes what the daemon may never read: one that does not let us in tells so only after the first
+        // batches. So those are kept until the connection is proven, and of later ones the last.
         if (connection->is_proven) settle(target);
         target.queue.hand_over(batch.count);
-        target.settling.call_at(steady_clock::now() + time_to_settle, [this, &target] { prove(target); });
+        if (connection->is_proven || target.settling.due() == TimePoint::max())
+            target.settling.call_at(steady_clock::now() + time_to_settle, [this, &target] { prove(target); });
         if (target.queue.waiting() == 0) tell_dropped(target);
-    }
-
-    /// The kernel takes what the daemon may never read: one that does not let us in tells so only after the first
-    /// batch. So that is all that a connection gets before it is proven. Nobody waits for that at the end.
-    [[nodiscard]] bool may_send(Target const& target) const {
-        if (target.queue.waiting() == 0) return false;
-        return !target.connection || target.connection->is_proven || target.queue.handed_over() == 0 || finished_;
     }
 
     void prove(Target& target) {
         if (!target.connection || target.connection->has_ended) return;
         target.connection->is_proven = true;
         settle(target);
-        target.changed.notify_all();
     }
 
     void settle(Target& target) {

@@ -16,9 +16,10 @@ namespace triton::agent {
 /// 5425), where the daemon's certificate must be good for the address.
 ///
 /// Each address has a queue with limits; what does not fit is dropped and counted. A connection that fails is tried
-/// again with growing pauses. What was handed to the kernel last, less than a second before a connection broke, is sent
-/// again, more than once if need be: nobody acknowledges it. Addresses that were not used for longest are forgotten
-/// when there are too many. The launcher is told what is done, so that it can tell what was lost.
+/// again with growing pauses. What was handed to the kernel in the first second of a connection, and of what came later
+/// the last in a second, is kept and sent again when the connection breaks, more than once if need be: nobody
+/// acknowledges it. Addresses that were not used for longest are forgotten when there are too many. The launcher is
+/// told what is done, so that it can tell what was lost.
 class SyslogForwarder {
 public:
     struct Settings {
