@@ -285,6 +285,12 @@ void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
 void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint now) {
     if (!stream.is_probe || !stream.pipe) return;  // for all others only the bytes count
     if (size_ && answer.size && *answer.size != *size_) return on_wrong_size(*answer.size, now);
+    // The downloader itself refuses this, unless somebody has taken it over.
+    if (answer.size && *answer.size > request_.most_bytes) {
+        return give_up(error_of(ErrorKind::corrupt, "the server has " + std::to_string(*answer.size) +
+                                                        " bytes, and at most " + std::to_string(request_.most_bytes) +
+                                                        " may come"));
+    }
     if (auto const taken = take_answer(stream, answer); !taken) return give_up(taken.error());
     phase_ = Progress::Phase::downloading;
     note(now, true);

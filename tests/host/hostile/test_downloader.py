@@ -51,7 +51,7 @@ def evil(place):
     os.symlink(BUILD / "triton-verify", directory / "triton-verify")
 
     def fetch(attack, **words):
-        line = place.command("fetch", url=f"http://evil/{attack}", size=SIZE, **{"attempts": 2, "stall": 1000, **words})
+        line = place.command("fetch", url=f"http://evil/{attack}", **{"attempts": 2, "stall": 1000, **words})
         return subprocess.run(line, capture_output=True, text=True, timeout=100, env={**os.environ, "TRITON_LIBEXEC": str(directory)}).stdout
 
     return fetch
@@ -59,16 +59,24 @@ def evil(place):
 
 @pytest.mark.parametrize("attack", ATTACKS)
 def test_it_can_delay_and_nothing_more(place, evil, attack):
-    output = evil(attack, digest=digest_of(WANTED))
+    output = evil(attack, size=SIZE, digest=digest_of(WANTED))
     result = json.loads(output.splitlines()[-1])
     assert result.get("error") in (ATTACKS[attack], "unavailable"), result
     assert place.blobs() == []
     assert "\x1b" not in result["text"] and "\n" not in result["text"]
 
 
+def test_it_cannot_raise_the_limit(place, evil):
+    """Not even for what has no known size, such as a manifest."""
+    result = json.loads(evil("other-size", most=SIZE).splitlines()[-1])
+    expected = f"cannot fetch http://evil/other-size: the server has {7 * SIZE} bytes, and at most {SIZE} may come"
+    assert (result["error"], result["text"]) == ("corrupt", expected)
+    assert place.blobs() == []
+
+
 @pytest.mark.parametrize("attack", ["holds-the-pipe", "is-silent"])
 def test_silence_ends(place, evil, attack):
-    result = json.loads(evil(attack, digest=digest_of(WANTED), attempts=1, silence=1000).splitlines()[-1])
+    result = json.loads(evil(attack, size=SIZE, digest=digest_of(WANTED), attempts=1, silence=1000).splitlines()[-1])
     expected = {"holds-the-pipe": "triton-download does not close its pipe", "is-silent": "triton-download does not answer"}[attack]
     assert (result["error"], result["text"]) == ("timeout", f"cannot fetch http://evil/{attack}: {expected}")
     assert place.blobs() == []
@@ -76,6 +84,6 @@ def test_silence_ends(place, evil, attack):
 
 @pytest.mark.parametrize("attack", ["lies-about-the-digest", "writes-after-done", "answers-twice", "is-done-twice"])
 def test_right_bytes_are_right_whatever_it_says(place, evil, attack):
-    result = json.loads(evil(attack, digest=digest_of(EVIL)).splitlines()[-1])
+    result = json.loads(evil(attack, size=SIZE, digest=digest_of(EVIL)).splitlines()[-1])
     assert result["digest"] == digest_of(EVIL)
     assert place.content(result["digest"]) == EVIL
