@@ -287,6 +287,10 @@ Result<> bring_and_unpack(Workshop& shop, OciOrigin& origin, Plan const& plan, I
 Result<> enter(Workshop& shop, Plan const& plan) {
     // From here on no blob is collected that is found, although no lease protects it.
     content::Transaction transaction = TRY(shop.store.database().begin());
+    auto const& origin = plan.image.manifest.origin;
+    if (origin && !TRY(shop.catalog.has(*origin)))
+        return fail(ErrorKind::not_found,
+                    "image " + origin->text() + ", of which it is an increment, was deleted meanwhile");
     std::vector<role::Digest> blobs = plan.documents;
     for (Layer const& layer : plan.layers) {
         auto const digest = TRY(role::Digest::parse(layer.blob));
