@@ -66,7 +66,11 @@ Result<std::vector<Victim>> collect_blobs(StoreState& state, BootTime const& now
     if (settings.dry_run || victims.empty()) return victims;
     for (Victim const& victim : victims)
         TRY(unlink_if_there(state.blobs.get(), hex_of(victim), "blob " + victim.name));
-    TRY(state.database.run("DELETE FROM removals"));
+    // Rows of others remain: a process that was killed has not removed their files.
+    Transaction transaction = TRY(state.database.begin());
+    for (Victim const& victim : victims)
+        TRY(state.database.run("DELETE FROM removals WHERE hex = ?", hex_of(victim)));
+    TRY(transaction.commit());
     return victims;
 }
 

@@ -488,6 +488,24 @@ TEST_F(StoreTest, OpenFinishesARemoval) {
     EXPECT_FALSE(std::filesystem::exists(path_of(digest)));
 }
 
+TEST_F(StoreTest, ACollectionLeavesRemovalsOfOthersToOpen) {
+    Digest const killed = [this] {
+        Store store = open();
+        Digest digest = put(store, "its collection was killed");
+        EXPECT_TRUE(store.database().run("DELETE FROM blobs"));
+        return digest;
+    }();
+    {
+        Store store = open();
+        put(store, "another");
+        ASSERT_TRUE(store.database().run("INSERT INTO removals VALUES (?)", killed.hex()));
+        EXPECT_EQ(store.gc()->size(), 1U);
+    }
+    Store const store = open();
+    EXPECT_FALSE(std::filesystem::exists(path_of(killed)));
+    EXPECT_EQ(files_in("blobs/sha256"), 0U);
+}
+
 TEST_F(StoreTest, OpenFinishesAQuarantine) {
     Digest const digest = digest_of("content");
     {
