@@ -80,11 +80,22 @@ bool is_about_the_blob(Error const& error) {
     return error.kind != ErrorKind::unavailable && error.kind != ErrorKind::refused && error.kind != ErrorKind::denied;
 }
 
-/// Returns why a file is bad; none when it is good. Errors: `refused`: "cancelled"; those of the system, as long as
-/// they do not mean that this file is bad.
+UniqueFd open_file(StoreState const& state, std::string const& hex) {
+    return UniqueFd(::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+}
+
+/// Whether the name still stands for what was looked at: an open file, or one that cannot be opened. Since then, a good
+/// one may have taken its place.
+Result<bool> is_still_there(StoreState const& state, std::string const& hex, UniqueFd const& file) {
+    return file ? is_still(state.blobs.get(), hex, file.get()) : !open_file(state, hex);
+}
+
+/// Opens a file, and returns why it is bad; none when it is good. Errors: `refused`: "cancelled"; those of the system,
+/// as long as they do not mean that this file is bad.
 Result<std::optional<std::string>> fault_of_blob(StoreState const& state, std::string const& hex,
-                                                 std::optional<std::uint64_t> size, std::uint64_t& bytes, int cancel) {
-    UniqueFd const file{::openat(state.blobs.get(), hex.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+                                                 std::optional<std::uint64_t> size, UniqueFd& file,
+                                                 std::uint64_t& bytes, int cancel) {
+    file = open_file(state, hex);
     if (!file) {
         int const err = errno;
         Error failure = fail(err, "open blob " + hex).error();
@@ -134,9 +145,11 @@ Result<> Store::scrub(std::function<bool(Scrubbed const&)> const& call, int canc
     for (auto const& [hex, size] : all) {
         auto const digest = TRY(Digest::of_hex(hex));
         Scrubbed scrubbed{.digest = digest};
-        scrubbed.fault = TRY(fault_of_blob(*state_, hex, size, scrubbed.bytes, cancel));
+        UniqueFd file;
+        scrubbed.fault = TRY(fault_of_blob(*state_, hex, size, file, scrubbed.bytes, cancel));
         FileLock const lock = TRY(exclusive(*state_));
         if (TRY(has_row(state_->database, scrubbed.digest)) != size.has_value()) continue;  // collected meanwhile, or come
+        if (!TRY(is_still_there(*state_, hex, file))) continue;
         if (scrubbed.fault) {
             scrubbed.owners = TRY(owners(scrubbed.digest));
             TRY(quarantine_file(*state_, hex, *scrubbed.fault));

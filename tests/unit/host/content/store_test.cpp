@@ -5,9 +5,12 @@
 #include <fstream>
 #include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/file.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include "host/content/journal.h"
@@ -394,6 +397,33 @@ TEST_F(StoreTest, ScrubQuarantinesBadBytesAndNamesWhatWasMadeFromThem) {
     EXPECT_EQ(store.gc()->size(), 0U);
     EXPECT_EQ(store.gc({.quarantine_grace = milliseconds(0)})->size(), 2U);
     EXPECT_EQ(files_in("quarantine"), 0U);
+}
+
+TEST_F(StoreTest, ScrubLeavesAGoodFileThatHasReplacedTheBadOne) {
+    Store store = open();
+    Digest const digest = put(store, "good");
+    std::filesystem::rename(path_of(digest), directory_ + "/good");
+    std::ofstream(path_of(digest)) << "evil";
+    UniqueFd const opened{::inotify_init1(IN_CLOEXEC)};
+    ASSERT_GE(::inotify_add_watch(opened.get(), path_of(digest).c_str(), IN_OPEN), 0);
+    std::size_t calls = 0;
+    {
+        // Scrub can read, and not go on.
+        UniqueFd lock{::open((directory_ + "/content").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+        ASSERT_EQ(::flock(lock.get(), LOCK_EX), 0);
+        std::jthread const scrubbing([&] {
+            EXPECT_TRUE(store.scrub([&](Scrubbed const&) {
+                ++calls;
+                return true;
+            }));
+        });
+        pollfd event{.fd = opened.get(), .events = POLLIN, .revents = 0};
+        EXPECT_EQ(::poll(&event, 1, 60'000), 1);
+        std::filesystem::rename(directory_ + "/good", path_of(digest));
+        lock = UniqueFd();
+    }
+    EXPECT_EQ(calls, 0U);
+    EXPECT_EQ(read(store, digest), "good");
 }
 
 TEST_F(StoreTest, ScrubCanBeCancelled) {
