@@ -8,13 +8,10 @@
 #include <thread>
 #include <utility>
 
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
-
 #include "host/image/chain_id.h"
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
+#include "host/image/stop_signal.h"
 #include "lib/base/start_thread.h"
 
 namespace triton::image {
@@ -66,32 +63,6 @@ private:
     std::uint64_t downloaded_ = 0, unpacked_ = 0;
     std::string waiting_for_;
     TimePoint last_{};
-};
-
-/// A descriptor that is readable when the user wants to stop, or when a part of the work has failed.
-class StopSignal {
-public:
-    static Result<StopSignal> make(int user) {
-        UniqueFd own(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-        UniqueFd both(::epoll_create1(EPOLL_CLOEXEC));
-        if (!own || !both) return fail(errno, "make a signal to stop");
-        for (int const fd : {own.get(), user}) {
-            epoll_event event{.events = EPOLLIN, .data = {}};
-            if (fd >= 0 && ::epoll_ctl(both.get(), EPOLL_CTL_ADD, fd, &event) < 0)
-                return fail(errno, "make a signal to stop");
-        }
-        return StopSignal(std::move(own), std::move(both));
-    }
-    [[nodiscard]] int fd() const { return both_.get(); }
-    void raise() const {
-        std::uint64_t const one = 1;
-        (void)!::write(own_.get(), &one, sizeof one);  // if it is full, it is raised already
-    }
-
-private:
-    StopSignal(UniqueFd own, UniqueFd both) : own_(std::move(own)), both_(std::move(both)) {}
-    UniqueFd own_;
-    UniqueFd both_;
 };
 
 /// Unpacks layers in a thread of its own, in their order, each as soon as it has arrived.

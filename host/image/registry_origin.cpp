@@ -6,6 +6,7 @@
 
 #include "host/image/authfile.h"
 #include "host/image/oci_origin.h"
+#include "host/image/stop_signal.h"
 #include "lib/base/read_file.h"
 
 namespace triton::image {
@@ -59,11 +60,12 @@ public:
                                 .facts = {.media_type = layer.media_type, .source = reference_.text()},
                                 .lease = lease_});
         }
-        Arrivals arrivals{.watcher = &watcher, .bytes = std::vector<std::uint64_t>(layers.size())};
+        StopSignal const stop = TRY(StopSignal::make(watcher.cancel));
+        Arrivals arrivals{.watcher = &watcher, .stop = &stop, .bytes = std::vector<std::uint64_t>(layers.size())};
         content::Watcher const fetching{
             .progress = [&arrivals](content::Progress const& progress) { arrivals.note(progress); },
             .finished = [&arrivals](std::size_t i, Result<content::Blob> const& blob) { arrivals.finish(i, blob); },
-            .cancel = watcher.cancel};
+            .cancel = stop.fd()};
         auto const results = fetcher_.fetch_blobs(access_.access, requests, fetching);
         if (arrivals.error) return std::unexpected(*arrivals.error);
         for (Result<content::Blob> const& result : results) {
@@ -73,9 +75,10 @@ public:
     }
 
 private:
-    /// What has arrived of all layers together.
+    /// What has arrived of all layers together. The first error ends the work: an image that lacks a layer is none.
     struct Arrivals {
         Watcher const* watcher;
+        StopSignal const* stop;
         std::vector<std::uint64_t> bytes;
         std::optional<Error> error = {};
 
@@ -89,8 +92,11 @@ private:
             watcher->progress(sum, is_waiting ? progress.waiting_for : "");
         }
         void finish(std::size_t layer, Result<content::Blob> const& blob) {
-            if (!blob || error) return;
-            if (auto const taken = watcher->arrived(layer, *blob); !taken) error = taken.error();
+            if (error) return;
+            auto const taken = blob ? watcher->arrived(layer, *blob) : std::unexpected(blob.error());
+            if (taken) return;
+            error = taken.error();
+            stop->raise();
         }
     };
 

@@ -1,6 +1,7 @@
 """imgadm and what registries and sources answer: whatever it is, a refusal names the place."""
 
 import json
+import threading
 
 import pytest
 from fault_server import FaultServer
@@ -52,6 +53,31 @@ def test_a_bad_manifest_is_named(host, server, image, body, kind, reason):
     body = image.manifest if body is None else body
     server.on("/v2/app/manifests/1", lambda request: request.send(200, body, Content_Type=kind))
     assert f"imgadm: error (DownloadError): cannot use {url}: {reason}\n" in host.run("import", reference, code=1).stderr
+
+
+def test_a_layer_that_is_missing_ends_the_import(area, host, server):
+    """The others may have gigabytes to come."""
+    layout = Layout(area / "layout")
+    layout.make("1", [fill(area / "base", {"a": "b"}), fill(area / "upper", {"c": "d"})])
+    manifest = layout.blob(layout.descriptor("1")["digest"]).read_bytes()
+    document = json.loads(manifest)
+    slow, missing = (one["digest"] for one in document["layers"])
+    is_left = threading.Event()
+
+    def hold(request):
+        request.begin(200, document["layers"][0]["size"])
+        request.connection.recv(1)  # until the client has gone
+        is_left.set()
+
+    server.on("/v2/app/manifests/1", lambda request: request.send(200, manifest, Content_Type=MANIFEST))
+    config = document["config"]["digest"]
+    server.file(f"/v2/app/blobs/{config}", layout.blob(config).read_bytes())
+    server.on(f"/v2/app/blobs/{slow}", hold)
+    url = server.url(f"/v2/app/blobs/{missing}")
+    said = host.run("import", f"127.0.0.1:{server.port}/app:1", code=1).stderr
+    assert said == f"imgadm: error (ResourceNotFound): cannot fetch {url}: {url} answers 404\n"
+    # It may have been too early for the other one.
+    assert server.paths().count(f"/v2/app/blobs/{slow}") == 0 or is_left.wait(60)
 
 
 @pytest.mark.parametrize("path", ["/images", f"/images/{UUID}", "/ping", "/index.json"])
