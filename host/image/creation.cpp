@@ -159,7 +159,7 @@ Result<Created> write_archive(Workshop& shop, content::Blob const& blob, NewMani
                               CreateOptions const& options) {
     UniqueFd const archive = TRY(shop.store.open_blob(blob.digest));
     Content const content{.kind = ".tar", .digest = blob.digest.text(), .write = [&](int file) {
-                              return compress(archive.get(), file, options.compression);
+                              return compress(archive.get(), file, options.compression, shop.settings.cancel);
                           }};
     return write_files(shop, content, std::move(facts), options);
 }
@@ -274,7 +274,8 @@ Result<Created> create_from_machine(Workshop& shop, Uuid const& machine, CreateO
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(shop.pool->clone(tree, snapshot_of(intent.id()), builder.name()));
         UniqueFd const root = TRY(builder.root());
-        if (!options.script.empty()) TRY(run_preparation(options.script, shop.pool->path(builder.name()) + "/root"));
+        if (!options.script.empty())
+            TRY(run_preparation(options.script, shop.pool->path(builder.name()) + "/root", shop.settings.cancel));
         return create_from_tree(shop, root.get(), shown, options);
     };
     auto created = work();

@@ -42,7 +42,7 @@ std::vector<std::string> last_lines(std::string_view text) {
 
 }  // namespace
 
-Result<> run_preparation(std::string const& script, std::string const& root) {
+Result<> run_preparation(std::string const& script, std::string const& root, int cancel) {
     std::unique_ptr<char, decltype(&std::free)> const absolute(::realpath(script.c_str(), nullptr), &std::free);
     if (!absolute) return fail(errno, "find " + script);
     if (::access(absolute.get(), X_OK) != 0) return fail(errno, "run " + script);
@@ -58,6 +58,7 @@ Result<> run_preparation(std::string const& script, std::string const& root) {
                        "--no-new-privileges=yes", dropped_capabilities, "--directory=" + root,
                        "--bind-ro=" + path + ":" + inside, inside},
          .timeout = most_time,
+         .cancel = cancel,
          .dies_with_us = true});
     if (!completed) return std::unexpected(completed.error());
     if (completed->is_ok()) return {};

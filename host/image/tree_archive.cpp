@@ -106,13 +106,14 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
     return shop.store.commit(std::move(ingest), verified->digest, facts, lease);
 }
 
-Result<> compress(int source, int target, Compression compression) {
+Result<> compress(int source, int target, Compression compression, int cancel) {
     std::string const program = compression == Compression::none ? "cat" : program_of(compression);
     std::vector<std::string> arguments{program};
     if (compression != Compression::none) arguments.emplace_back("-c");
     if (compression == Compression::gzip) arguments.emplace_back("-n");
-    return check_end("compress with " + program,
-                     process::run_command({.arguments = std::move(arguments), .in = source, .out = target}));
+    return check_end(
+        "compress with " + program,
+        process::run_command({.arguments = std::move(arguments), .in = source, .out = target, .cancel = cancel}));
 }
 
 std::string decompressor(Compression compression) { return program_of(compression); }

@@ -27,18 +27,20 @@ constexpr std::uint64_t backup_magic = 0x2F5bacbacULL;
 constexpr auto stream_patience = std::chrono::hours(6);
 
 /// Receives a compressed blob: a child decompresses it into a pipe meanwhile.
-Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program) {
+Result<> receive_compressed(storage::Pool& pool, storage::TreeName const& tree, int blob, std::string const& program,
+                            int cancel) {
     auto [read_end, write_end] = TRY(make_pipe());
     Result<process::Completed> completed = process::Completed{};
-    std::thread child = TRY(start_thread([&completed, &program, blob, end = std::move(write_end)]() mutable {
-        completed = process::run_command({.arguments = {program, "-dc"}, .in = blob, .out = end.get()});
+    std::thread child = TRY(start_thread([&completed, &program, blob, cancel, end = std::move(write_end)]() mutable {
+        completed =
+            process::run_command({.arguments = {program, "-dc"}, .in = blob, .out = end.get(), .cancel = cancel});
         end = UniqueFd();
     }));
     auto const received = pool.receive(tree, read_end.get());
     read_end = UniqueFd();  // so that the decompressor sees that nobody reads any more
     child.join();
+    if (!completed) return std::unexpected(completed.error());  // ZFS has received a part
     if (!received) return received;
-    if (!completed) return std::unexpected(completed.error());
     if (!completed->is_ok()) return fail(ErrorKind::corrupt, "decompress with " + program, completed->errors);
     return {};
 }
@@ -90,10 +92,12 @@ Result<> write_stream(Workshop& shop, storage::TreeName const& tree, storage::Sn
     if (compression == Compression::none) return send(file);
     auto [read_end, write_end] = TRY(make_pipe());
     Result<> compressed;
-    std::thread compressor = TRY(start_thread([&compressed, file, compression, in = std::move(read_end)]() mutable {
-        compressed = compress(in.get(), file, compression);
-        in = UniqueFd();  // so that the sender sees that nobody reads any more
-    }));
+    int const cancel = shop.settings.cancel;
+    std::thread compressor =
+        TRY(start_thread([&compressed, file, compression, cancel, in = std::move(read_end)]() mutable {
+            compressed = compress(in.get(), file, compression, cancel);
+            in = UniqueFd();  // so that the sender sees that nobody reads any more
+        }));
     auto const sent = send(write_end.get());
     write_end = UniqueFd();
     compressor.join();
@@ -116,8 +120,9 @@ Result<Imported> install_stream(Workshop& shop, content::Blob const& blob, Plan 
             TRY(trees.destroy_unfinished(intent.id()));
             UniqueFd const stream = TRY(shop.store.open_blob(blob.digest));
             std::string const program = decompressor(file.compression);
-            TRY(program.empty() ? shop.pool->receive(builder.name(), stream.get())
-                                : receive_compressed(*shop.pool, builder.name(), stream.get(), program));
+            TRY(program.empty()
+                    ? shop.pool->receive(builder.name(), stream.get())
+                    : receive_compressed(*shop.pool, builder.name(), stream.get(), program, shop.settings.cancel));
             TRY(check_origin(shop, builder.name(), plan.image.manifest.origin));
             TRY(check_root(*shop.pool, builder.name()));
             TRY(settle_snapshot(*shop.pool, builder.name()));

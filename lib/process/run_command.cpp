@@ -154,14 +154,17 @@ public:
 
     Result<Completed> wait(Running& child) {
         while (true) {
-            std::array<pollfd, 3> fds{
-                {{child.pidfd(), POLLIN, 0}, {streams_[0].fd.get(), POLLIN, 0}, {streams_[1].fd.get(), POLLIN, 0}}};
+            std::array<pollfd, 4> fds{{{child.pidfd(), POLLIN, 0},
+                                       {streams_[0].fd.get(), POLLIN, 0},
+                                       {streams_[1].fd.get(), POLLIN, 0},
+                                       {command_.cancel, POLLIN, 0}}};
             int const ready = ::poll(fds.data(), fds.size(), time_left());
             if (ready < 0 && errno != EINTR) return fail(errno, "wait for " + command_.arguments[0]);
             if (ready == 0) return out_of_time();
             for (std::size_t i = 0; ready > 0 && i < streams_.size(); ++i)
                 if (fds[i + 1].revents != 0) read_some(streams_[i], command_.most_output, completed_.is_whole);
             if (ready > 0 && fds[0].revents != 0) return complete(child);
+            if (ready > 0 && fds[3].revents != 0) return fail(ErrorKind::refused, "cancelled");
         }
     }
 

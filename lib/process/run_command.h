@@ -19,6 +19,7 @@ struct Command {
     std::vector<int> descriptors = {};  ///< borrowed; it has them as 3, 4 .., and no others of ours
     /// Time limit, including everything that it starts in its process group; none: no limit.
     std::optional<std::chrono::milliseconds> timeout = {};
+    int cancel = -1;  ///< borrowed; once it is readable, that group is killed
     /// It gets SIGKILL when we are killed ourselves. It is executed by setpriv(1) then.
     bool dies_with_us = false;
     std::size_t most_output = 1U << 20;  ///< of each of its two streams; the rest is read and discarded
@@ -36,8 +37,8 @@ struct Completed {
 
 /// Runs it as the leader of a process group of its own, with all signals as the system has them. Whatever of that group
 /// is there when it has ended, or when its time is over, gets SIGKILL.
-/// Errors: those of posix_spawn(3), "execute <program>"; `timeout`: "run <program>: did not end within 30 s". How it
-/// ended is not an error.
+/// Errors: those of posix_spawn(3), "execute <program>"; `timeout`: "run <program>: did not end within 30 s";
+/// `refused`: "cancelled". How it ended is not an error.
 Result<Completed> run_command(Command const& command);
 
 }  // namespace triton::process

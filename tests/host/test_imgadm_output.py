@@ -122,6 +122,24 @@ def test_a_signal_stops_what_removes(area, host):
     assert host.uuids() == uuids and not any(image["pinned"] for image in host.images())
 
 
+@pytest.mark.parametrize("wanted", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_a_compressor(area, host, wanted):
+    compressor, started = area / "bin/gzip", area / "started"
+    compressor.parent.mkdir()
+    os.mkfifo(started)
+    compressor.write_text(f"#!/bin/sh\necho $$ >{started}\nexec sleep 1000\n")
+    compressor.chmod(0o755)
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"name": "x", "version": "1"}))
+    command = host.start("create", fill(area / "tree", {"a": "b"}), "-m", manifest, "-o", area / "out", "-c", "gzip",
+                         env={"PATH": f"{compressor.parent}:{os.environ['PATH']}"})
+    process = int(started.read_text())
+    command.send_signal(wanted)
+    _, said = command.communicate(timeout=PATIENCE)
+    assert (command.returncode, said) == (130, "imgadm: error (Interrupted): cancelled\n")
+    assert not Path(f"/proc/{process}").exists() and list((area / "out").iterdir()) == [] and host.left_over() == []
+
+
 @pytest.mark.parametrize("wanted", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_what_nobody_reads(area, host, wanted):
     make(host, area, "x")

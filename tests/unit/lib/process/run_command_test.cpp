@@ -84,6 +84,32 @@ TEST(RunCommand, KillsItsWholeGroupWhenItsTimeIsOver) {
     EXPECT_GT(std::stoi(text), 0);
 }
 
+TEST(RunCommand, KillsItsWholeGroupWhenItIsCancelled) {
+    int ends[2];
+    int cancel[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    ASSERT_EQ(::pipe2(cancel, O_CLOEXEC), 0);
+    UniqueFd const reader{ends[0]};
+    UniqueFd writer{ends[1]};
+    UniqueFd const cancelled{cancel[0]};
+    UniqueFd const canceller{cancel[1]};
+    Command command = shell("sleep 1000 & echo started >&3; echo $!; wait");
+    command.out = writer.get();
+    command.descriptors = {canceller.get()};
+    command.cancel = cancelled.get();
+    auto const done = run_command(command);
+    ASSERT_FALSE(done);
+    EXPECT_EQ(done.error().kind, ErrorKind::refused);
+    EXPECT_EQ(done.error().text(), "cancelled");
+    writer = UniqueFd{};
+    // The end of file comes only when the grandchild has gone, too.
+    char c = 0;
+    ssize_t got = 1;
+    while (got == 1)
+        got = ::read(reader.get(), &c, 1);
+    EXPECT_EQ(got, 0);
+}
+
 TEST(RunCommand, DoesNotWaitForWhatAChildLeavesBehind) {
     auto const done = run_command(shell("sleep 1000 & echo started"));
     ASSERT_TRUE(done) << done.error().text();
