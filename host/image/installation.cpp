@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "host/content/lease_keeper.h"
 #include "host/image/chain_id.h"
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
@@ -18,7 +19,6 @@ namespace triton::image {
 
 namespace {
 
-constexpr auto lease_time = std::chrono::hours(24);
 constexpr auto lock_patience = std::chrono::hours(6);
 constexpr auto least_between_reports = std::chrono::milliseconds(100);
 
@@ -350,7 +350,7 @@ Result<std::vector<Layer>> intact_layers(Workshop& shop, Plan const& plan, std::
 }  // namespace
 
 Result<WorkLease> WorkLease::make(Workshop& shop, std::string_view purpose) {
-    return WorkLease(shop, TRY(shop.store.make_lease(purpose, lease_time)));
+    return WorkLease(shop, TRY(shop.store.make_lease(purpose, content::LeaseKeeper::life)));
 }
 
 Result<> enter_image(Workshop& shop, Plan& plan) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "host/content/lease_keeper.h"
 #include "host/image/authfile.h"
 #include "host/image/oci_origin.h"
 #include "host/image/stop_signal.h"
@@ -62,8 +63,13 @@ public:
         }
         StopSignal const stop = TRY(StopSignal::make(watcher.cancel));
         Arrivals arrivals{.watcher = &watcher, .stop = &stop, .bytes = std::vector<std::uint64_t>(layers.size())};
+        content::LeaseKeeper keeper(shop_->store, lease_, std::chrono::steady_clock::now());
         content::Watcher const fetching{
-            .progress = [&arrivals](content::Progress const& progress) { arrivals.note(progress); },
+            .progress =
+                [&](content::Progress const& progress) {
+                    keeper.note(std::chrono::steady_clock::now());
+                    arrivals.note(progress);
+                },
             .finished = [&arrivals](std::size_t i, Result<content::Blob> const& blob) { arrivals.finish(i, blob); },
             .cancel = stop.fd()};
         auto const results = fetcher_.fetch_blobs(access_.access, requests, fetching);

@@ -14,6 +14,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "host/content/lease_keeper.h"
 #include "host/image/authfile.h"
 #include "host/image/file_import.h"
 #include "host/image/installation.h"
@@ -358,9 +359,11 @@ Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifes
     } else {
         request.sha1 = file.sha1;
     }
+    content::LeaseKeeper keeper(shop.store, lease, std::chrono::steady_clock::now());
     content::Watcher const watcher{
         .progress =
             [&](content::Progress const& progress) {
+                keeper.note(std::chrono::steady_clock::now());
                 shop.observer->progress({.phase = Phase::downloading,
                                          .image = manifest.title(),
                                          .done = progress.bytes,

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "host/content/journal.h"
+#include "host/content/lease_keeper.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/files/sha256.h"
@@ -318,6 +319,23 @@ TEST_F(StoreTest, LeasesRunOutByTheClockOfTheirBoot) {
     ASSERT_TRUE(store.database().run("UPDATE leases SET boot = 'earlier'"));
     EXPECT_THAT(names(*store.gc()), ElementsAre(leased.text()));
     EXPECT_EQ(store.renew_lease(lease, std::chrono::hours(1)).error().text(), "the lease has ended");
+}
+
+TEST_F(StoreTest, ALeaseIsKeptWhileTheWorkGoesOn) {
+    Store store = open();
+    LeaseId const lease = *store.make_lease("import of x", std::chrono::hours(1));
+    put(store, "leased", lease);
+    TimePoint const begin{};
+    LeaseKeeper keeper(store, lease, begin);
+    auto const is_renewed = [&](TimePoint now) {
+        EXPECT_TRUE(store.renew_lease(lease, milliseconds(0)));
+        keeper.note(now);
+        return store.gc({.dry_run = true})->empty();
+    };
+    EXPECT_FALSE(is_renewed(begin + LeaseKeeper::interval - milliseconds(1)));
+    EXPECT_TRUE(is_renewed(begin + LeaseKeeper::interval));
+    EXPECT_FALSE(is_renewed(begin + LeaseKeeper::interval + milliseconds(1)));
+    EXPECT_TRUE(is_renewed(begin + 2 * LeaseKeeper::interval));
 }
 
 TEST_F(StoreTest, GraceIsCountedFromTheLastReference) {
