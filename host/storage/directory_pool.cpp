@@ -765,8 +765,19 @@ Result<> write_format(int pool, std::string const& path, Backend backend) {
     return make_durable(pool, path);
 }
 
+/// Whether two names can change places; tries it with directories of its own. OpenZFS before 2.2 and NFS cannot do so.
+Result<bool> can_exchange(int pool) {
+    auto building = TRY(Workshop::open(pool, "building"));
+    auto const one = TRY(building.make("test"));
+    auto const other = TRY(building.make("test"));
+    if (::renameat2(building.fd(), one.name().c_str(), building.fd(), other.name().c_str(), RENAME_EXCHANGE) == 0)
+        return true;
+    if (errno == EINVAL || errno == ENOSYS || errno == EOPNOTSUPP) return false;
+    return fail(errno, "exchange two names");
+}
+
 /// Whether a directory can have that backend; if not, `unsupported` with the reason.
-Result<> check_backend(int root, std::string const& path, Backend backend) {
+Result<> check_backend(int root, int pool, std::string const& path, Backend backend) {
     switch (backend) {
         case Backend::btrfs:
             if (btrfs::is_btrfs(root)) return {};
@@ -775,7 +786,10 @@ Result<> check_backend(int root, std::string const& path, Backend backend) {
             if (can_reflink(root)) return {};
             return fail(ErrorKind::unsupported, "use " + path + " as a pool of kind reflink",
                         "its file system cannot share blocks between files");
-        case Backend::directory: return {};
+        case Backend::directory:
+            if (TRY(can_exchange(pool))) return {};
+            return fail(ErrorKind::unsupported, "use " + path + " as a pool of kind directory",
+                        "its file system cannot exchange two names (RENAME_EXCHANGE)");
         case Backend::zfs: break;
     }
     return fail(ErrorKind::unsupported, "use " + path + " as a pool of kind zfs", "no dataset is given");
@@ -794,7 +808,7 @@ Result<Backend> settle_format(int root, int pool, std::string const& path, std::
                     "it was made as " + std::string(name_of(*found)));
     Backend const backend = found.value_or(wanted.value_or(best_backend(root)));
     if (found) return backend;  // checking again takes room, which there may not be now
-    TRY(check_backend(root, path, backend));
+    TRY(check_backend(root, pool, path, backend));
     TRY(write_format(pool, path, backend));
     return backend;
 }

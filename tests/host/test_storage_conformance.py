@@ -150,6 +150,17 @@ def test_what_a_path_cannot_have_is_said(own_mounts, tmp_path):
         Store("directory", tmp_path / "foreign")("kind")
 
 
+@pytest.mark.skipif(not shutil.which("strace"), reason="needs strace, which makes a system call fail")
+def test_a_file_system_that_cannot_exchange_names_is_named(tmp_path):
+    """OpenZFS before 2.2 and NFS."""
+    cannot = ("strace", "-qq", "-o", "/dev/null", "-e", "trace=renameat2", "-e", "inject=renameat2:error=EINVAL")
+    store = Store("directory", tmp_path / "p")
+    with fails(f"unsupported: cannot use {tmp_path}/p as a pool of kind directory: its file system cannot exchange two names (RENAME_EXCHANGE)"):
+        store("kind", before=cannot)
+    assert list((tmp_path / "p/@pool/building").iterdir()) == []
+    assert store("kind")[0].split()[0] == "directory"
+
+
 def test_trees_are_made_listed_and_destroyed(store):
     assert store("list", "") == []
     store("make", "layers/a")
