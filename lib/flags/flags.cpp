@@ -282,6 +282,7 @@ std::optional<std::string> peek(Program const& program, std::string_view name, s
     if (value && *value) found = value;
     for (std::size_t at = 0; at < arguments.size(); ++at) {
         std::string_view const argument = arguments[at];
+        if (argument == "--") break;
         if (!argument.starts_with("--") || !argument.substr(2).starts_with(name)) continue;
         std::string_view const rest = argument.substr(2 + name.size());
         if (rest.starts_with('=')) found = rest.substr(1);

@@ -135,7 +135,7 @@ Result<Words> parse_words(Program const& program, Flags const& flags, std::span<
 /// By "--name" or "-n"; nullptr: no such flag.
 Flag const* find_flag(Flags const& flags, std::string_view given);
 
-/// What a flag has on this command line or in the environment, without reading the rest; nullopt: nothing.
+/// What a flag has on this command line up to "--" or in the environment, without reading the rest; nullopt: nothing.
 std::optional<std::string> peek(Program const& program, std::string_view name, std::span<char const* const> arguments);
 
 std::string help_row(char short_name, std::string_view name, std::string_view value, std::string_view help);

@@ -151,6 +151,13 @@ TEST(CommandLine, ModeOfTheEnvironmentIsBeatenByTheCommandLine) {
     EXPECT_EQ(by_option->kind, Command::Kind::launch);
 }
 
+TEST(CommandLine, ModeBehindTheSeparatorIsTheCommands) {
+    auto const launch = parse({"--main-container-version", "1", "--input-dir", "c", "--", "echo", "--mode", "init"});
+    ASSERT_TRUE(launch) << launch.error().text();
+    EXPECT_EQ(launch->kind, Command::Kind::launch);
+    EXPECT_EQ(launch->launch.source.command, (std::vector<std::string>{"echo", "--mode", "init"}));
+}
+
 TEST(CommandLine, WhatIsWrongIsNamed) {
     EXPECT_EQ(refusal({"--mode", "sidcar"}), "--mode: unknown value \"sidcar\"; did you mean \"sidecar\"?");
     EXPECT_EQ(refusal({"--mode"}), "--mode: MODE is missing");
