@@ -151,7 +151,12 @@ _triton_launch() {
         _arguments $stage $agent
         return
     fi
-    _arguments -s $shared $launch $agent $wrap '1:command:_triton_launch_ctl_commands'
+    _arguments -s $shared $launch $agent $wrap '1:command:((
+        ctl\:"query or control a running launcher"
+        check\:"print what a configuration would run, or all its errors"
+        schema\:"print the JSON Schema of a configuration, or its reference"
+        completion\:"print a completion script"
+        help\:"print the help"))'
 }
 
 # What stands behind ctl.
@@ -200,23 +205,8 @@ _triton_launch_ctl() {
     stage) further=('2:kind:(files binaries libraries monitor-conf)') ;;
     esac
     _arguments $further '--socket=[where the launcher is reached]:socket:_files' \
-        '--json[print answers as JSON, for programs]' '--timeout=[limit for waiting]:duration' '(- *)'{-h,--help}'[print the commands and options]' '1:command:((
-        status\:"show a table of what runs"
-        describe\:"show everything about one program"
-        start\:"start what does not run"
-        stop\:"stop, and hold until started again"
-        restart\:"stop and start again"
-        signal\:"send a signal"
-        reload\:"read the configuration again"
-        logs\:"print the last lines of captured output"
-        attach\:"connect to the terminal of a process"
-        events\:"print what happens, as it happens"
-        wait\:"wait for a state"
-        top\:"show CPU time and memory"
-        upgrade\:"replace the launcher while it runs"
-        stage\:"copy again what the command line says"
-        version\:"print the version of the running launcher"
-        help\:"print the commands and options, or those of one command"))'
+        '--json[print answers as JSON, for programs]' '--timeout=[limit for waiting]:duration' \
+        '(- *)'{-h,--help}'[print the commands and options]' '1:command:_triton_launch_ctl_commands'
 }
 
 # The commands, and what each does: the binary knows them.

@@ -13,6 +13,7 @@ from harness.process import BINARY, TIMEOUT
 
 # What stands on the line, and all that is offered for its last word.
 LINES = {
+    "c": {"check", "completion", "ctl"},
     "ctl st": {"stage", "status", "start", "stop"},
     "ctl restart --socket {socket} ": {"db", "web"},
     "ctl --socket {socket} restart web d": {"db"},
@@ -47,6 +48,32 @@ FISH = """
 $argv[1] completion fish | source
 complete -C $argv[2] | string split -f1 \\t
 """
+# A terminal types the line and a Tab. What would be offered is written to a file, and the shell ends.
+ZSH = r"""
+zmodload zsh/zpty
+export offered=$(mktemp)
+export setup='
+    PS1=
+    autoload -Uz compinit && compinit -u -D && source <($program completion zsh)
+    compadd() {
+        if [[ ${@[1,(i)(-|--)]} != *-(O|A|D)\ * ]]; then
+            local -a matches
+            builtin compadd -A matches "$@"
+            (($#matches)) && print -rl -- $matches >>$offered
+        fi
+        builtin compadd "$@"
+    }
+    quit() { exit }
+    comppostfuncs=(quit)'
+export program=$0
+zpty typed zsh -f -i
+zpty -w typed 'eval $setup'
+zpty -w -n typed "$1"$'\t'
+while zpty -r typed piece; do :; done
+# Where no word can stand, zsh offers the options.
+if [[ ${1##* } == -* ]]; then cat $offered; else grep -v ^- $offered; fi
+rm $offered
+"""
 
 
 def in_bash(binary, line):
@@ -61,7 +88,14 @@ def in_fish(binary, line):
     return ["fish", "--no-config", "-c", FISH, binary, line]
 
 
-@pytest.mark.parametrize("shell", [in_bash, in_fish])
+def in_zsh(binary, line):
+    """The words that zsh offers."""
+    if not shutil.which("zsh"):
+        pytest.skip("needs zsh")
+    return ["zsh", "-f", "-c", ZSH, binary, line]
+
+
+@pytest.mark.parametrize("shell", [in_bash, in_fish, in_zsh])
 def test_commands_options_and_names_are_offered(as_child, area, shell):
     (area / "triton-launch").symlink_to(BINARY)
     controlled = Controlled(as_child, {"db": ["sleep:100000"], "web": ["sleep:100000"]})
