@@ -988,6 +988,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
         TRY(derive(machine));
+        TRY(apply_limits(machine));  // a host that was installed anew does not know them
         TRY(parts_.units.reset(uuid));
     }
     TRY(start_unit(machine, own));

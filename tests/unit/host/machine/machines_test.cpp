@@ -80,6 +80,7 @@ public:
     Result<> reset(Uuid const&) override { return {}; }
     Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
     [[nodiscard]] bool has_unified_cgroups() const override { return is_unified; }
+    [[nodiscard]] bool has_limits(Uuid const& uuid) const { return has("limits", uuid); }
     [[nodiscard]] bool starts_at_boot(Uuid const& uuid) const { return has("autostart", uuid); }
     Result<> forget_limits(Uuid const& uuid) override { return set("limits", uuid, false); }
     Result<> set_autostart(Uuid const& uuid, bool is_on) override { return set("autostart", uuid, is_on); }
@@ -457,6 +458,18 @@ TEST_F(MachinesTest, AStartAndAStopLeaveTheRoomForDeletions) {
     fs::remove(reserve);
     ASSERT_TRUE(host.machines->start(made.machine.uuid));
     EXPECT_TRUE(fs::exists(reserve));
+}
+
+/// As on a host that was installed anew and has kept its machines.
+TEST_F(MachinesTest, AStartSetsLimitsThatSystemdDoesNotKnow) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(host.machines->stop(uuid, {}));
+    ASSERT_TRUE(host.units().forget_limits(uuid));
+    ASSERT_TRUE(host.machines->start(uuid));
+    EXPECT_TRUE(host.units().has_limits(uuid));
 }
 
 /// What may send anything needs no nft, and its machine can run where there is none.
