@@ -631,9 +631,15 @@ Result<> Ctl::attach() {
 }
 
 Result<> Ctl::events() {
+    bool is_again = false;
     return stream(
-        "Subscribe", "{}", [] { return std::string("{}"); },
-        [this](json::Object const& reply) -> Result<> {
+        "Subscribe", "{}",
+        [&is_again] {
+            is_again = true;
+            return std::string("{}");
+        },
+        [this, &is_again](json::Object const& reply) -> Result<> {
+            if (std::exchange(is_again, false)) complain("events may be missing here: the connection was lost");
             json::Object const& event = object_of(reply, "event");
             if (event.empty()) return {};
             return print(options_.is_json ? json_text(event) + "\n" : event_text(event));

@@ -329,6 +329,8 @@ def test_follower_comes_again(place):
         controlled.upgrade()
         before = restarts
         eventually(lambda: seen(before), "they have come again")
+        events.process.kill()
+        assert b"events may be missing here: the connection was lost" in events.process.communicate()[1]
     finally:
         controlled.close()
 
