@@ -988,7 +988,10 @@ Result<bool> Machines::start(Uuid const& uuid) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
         TRY(derive(machine));
-        TRY(apply_limits(machine));  // a host that was installed anew does not know them
+        // A host that was installed anew does not know them. Any other has them, and starts machines on a full disk,
+        // too.
+        if (auto const set = apply_limits(machine); !set)
+            notice("limits: systemd keeps those that it has: " + set.error().text());
         TRY(parts_.units.reset(uuid));
     }
     TRY(start_unit(machine, own));

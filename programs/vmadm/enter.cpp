@@ -311,7 +311,8 @@ Result<int> run_inside(std::string const& name, std::int64_t leader,
     }
     // Changing this process is fine, since it ends soon.
     ::putenv(const_cast<char*>(path_of_root));  // by which execvpe(3) finds the program, whatever the caller's is
-    entry.groups = TRY(open_cgroups(groups, TRY(read_file("/proc/self/cgroup", most_proc_bytes))));
+    std::string const own = TRY(read_file("/proc/self/cgroup", most_proc_bytes));
+    entry.groups = TRY(open_cgroups(groups, own));
     entry.limits = TRY(limits_of(leader));
     entry.caller = ::getpid();
     Pipe report = TRY(make_pipe());  // it ends without a word when the program is about to be executed

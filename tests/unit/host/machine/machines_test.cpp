@@ -78,7 +78,10 @@ public:
     Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
-    Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override { return set("limits", uuid, true); }
+    Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override {
+        if (has_no_room) return fail(ENOSPC, "set the limits");
+        return set("limits", uuid, true);
+    }
     [[nodiscard]] bool has_unified_cgroups() const override { return is_unified; }
     [[nodiscard]] bool has_limits(Uuid const& uuid) const { return has("limits", uuid); }
     [[nodiscard]] bool starts_at_boot(Uuid const& uuid) const { return has("autostart", uuid); }
@@ -88,6 +91,7 @@ public:
     bool halted = false;  // since it was set to that
     bool is_gone = false;
     bool is_busy = false;
+    bool has_no_room = false;  // for its files
     bool is_unified = false;
     LastExit ended = {};  // what it remembers of each machine
 
@@ -470,6 +474,19 @@ TEST_F(MachinesTest, AStartSetsLimitsThatSystemdDoesNotKnow) {
     ASSERT_TRUE(host.units().forget_limits(uuid));
     ASSERT_TRUE(host.machines->start(uuid));
     EXPECT_TRUE(host.units().has_limits(uuid));
+}
+
+TEST_F(MachinesTest, AStartOnAFullDiskKeepsTheLimitsThatSystemdHas) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(host.machines->stop(uuid, {}));
+    host.units().has_no_room = true;
+    ASSERT_TRUE(host.machines->start(uuid));
+    EXPECT_TRUE(host.units().has_limits(uuid));
+    EXPECT_THAT(host.notices,
+                ElementsAre("limits: systemd keeps those that it has: cannot set the limits: No space left on device"));
 }
 
 /// What may send anything needs no nft, and its machine can run where there is none.
