@@ -1,5 +1,7 @@
 #include "host/machine/listing.h"
 
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 namespace triton::machine {
