@@ -43,6 +43,7 @@ ROWS = {
     "faccessat2": GOES_ON,
     "fcntl": Row(False, "cannot start web: hand descriptors on: "),
     "getrandom": GOES_ON,
+    "getsid": GOES_ON,
     "inotify_add_watch": Row(True, "; looking every 10s instead"),
     "inotify_init1": Row(True, "cannot watch for changes (inotify): "),
     "inotify_rm_watch": GOES_ON,
