@@ -123,10 +123,8 @@ def shell_job(terminal, starter, command):
     return launcher
 
 
-def test_suspend_and_foreground_in_a_shell(as_child, terminal):
-    """Pitfall 9: ^Z stops the command and us, so that the shell's prompt comes back; fg continues both."""
-    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} say:up sleep:600000")
-    line = launcher.wait_up()
+def is_suspended_and_resumed(terminal, launcher, line):
+    """By ^Z and fg in a shell, which has the terminal in between."""
     terminal.press(SUSPEND)
     eventually(lambda: state(launcher, line) == "T", "the command stops")
     terminal.press(b"echo prompt-$((40+3))\n")
@@ -137,6 +135,13 @@ def test_suspend_and_foreground_in_a_shell(as_child, terminal):
     eventually(lambda: not launcher.is_alive(line["pid"]), "^C ends it: it has the foreground again")
     terminal.press(b"echo code-$?\n")
     launcher.wait_for_text("code-130")
+
+
+def test_suspend_and_foreground_in_a_shell(as_child, terminal):
+    """Pitfall 9: ^Z stops the command and us, so that the shell's prompt comes back; fg continues both."""
+    launcher = shell_job(terminal, as_child, f"{as_child.binary} -- {as_child.probe} say:up sleep:600000")
+    line = launcher.wait_up()
+    is_suspended_and_resumed(terminal, launcher, line)
 
 
 def test_background_in_a_shell(as_child, terminal):
@@ -308,16 +313,7 @@ def test_suspend_and_foreground_in_launch_mode(as_child, terminal):
     """^Z stopped the command alone: the shell waited for us for ever."""
     launcher = shell_job(terminal, as_child, beside(as_child, "tag:command", "say:up", "sleep:600000"))
     line = launcher.wait_up(tag="command")
-    terminal.press(SUSPEND)
-    eventually(lambda: state(launcher, line) == "T", "the command stops")
-    terminal.press(b"echo prompt-$((40+3))\n")
-    launcher.wait_for_text("prompt-43")
-    terminal.press(b"fg\n")
-    eventually(lambda: state(launcher, line) == "S", "the command goes on")
-    terminal.press(INTERRUPT)
-    eventually(lambda: not launcher.is_alive(line["pid"]), "^C ends it: it has the foreground again")
-    terminal.press(b"echo code-$?\n")
-    launcher.wait_for_text("code-130")
+    is_suspended_and_resumed(terminal, launcher, line)
 
 
 def test_program_in_the_background_of_a_shell_leaves_the_terminal_alone(as_child, terminal):
