@@ -111,6 +111,11 @@ bool may_hang(int fd) {
     return is_far(std::uint64_t{static_cast<unsigned int>(status.f_type)});
 }
 
+bool is_far_path(std::string const& path) {
+    struct statfs status{};
+    return ::statfs(path.c_str(), &status) == 0 && is_far(std::uint64_t{static_cast<unsigned int>(status.f_type)});
+}
+
 bool may_any_file_hang() {
     if (auto const has = ask_for_far_mount()) return *has;
     constexpr std::size_t most_bytes = std::size_t{1} << 20;

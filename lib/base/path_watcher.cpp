@@ -11,11 +11,14 @@
 #include <utility>
 
 #include <dirent.h>
-#include <fnmatch.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "lib/base/far_files.h"
+#include "lib/base/name_pattern.h"
 
 namespace triton {
 
@@ -24,6 +27,11 @@ namespace {
 constexpr std::uint32_t of_itself = IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR;
 constexpr std::uint32_t of_all_names =
     of_itself | IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB;
+// Of a file that is watched itself. Not IN_ATTRIB: a hard link that is made to it elsewhere is no change.
+constexpr std::uint32_t of_file = IN_CLOSE_WRITE | IN_DELETE_SELF;
+// In place of the name of an entry, which is never one of these.
+constexpr std::string_view file_itself = ".";
+constexpr std::string_view any_entry = "/";
 constexpr int most_links = 40;  // as in the kernel, path_resolution(7)
 // The number of walks is up to those that may swap a link on the way; the number of paths is up to the configuration.
 constexpr std::size_t most_walks = 100;
@@ -33,6 +41,7 @@ constexpr std::size_t most_comparisons = 20'000;  // of events or links with nam
 // The numbers of names and of links among them are up to those that may write to the directories of patterns.
 constexpr std::size_t most_entries = 10'000;
 constexpr std::size_t most_followed_links = 256;
+constexpr std::size_t most_examined_files = 256;
 
 void push_components(std::deque<std::string>& components, std::string_view path) {
     std::vector<std::string> parts;
@@ -52,9 +61,31 @@ std::optional<std::string> read_link(std::string const& path) {
     return std::string(target.data(), static_cast<std::size_t>(length));
 }
 
+/// Whether a file may be written through another path, of which its directory has no event: it is the root of a mount,
+/// as a file that a container runtime mounts, or it has another hard link. True also where the kernel does not know
+/// (before Linux 5.8).
+bool has_other_paths(std::string const& path, struct stat const& status) {
+    if (!S_ISREG(status.st_mode)) return false;
+    if (status.st_nlink > 1) return true;
+    struct statx found{};
+    if (::statx(AT_FDCWD, path.c_str(), AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, 0, &found) != 0) return true;
+    if ((found.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT) == 0) return true;
+    return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+}
+
+bool is_directory(std::string const& path) {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+bool has_other_paths(std::string const& path) {
+    struct stat status;
+    return ::stat(path.c_str(), &status) == 0 && has_other_paths(path, status);
+}
+
 /// Whether a watched name, or the pattern in its place, matches this one.
 bool means(std::string const& name, char const* found) {
-    return name == found || (PathWatcher::is_pattern(name) && ::fnmatch(name.c_str(), found, FNM_PERIOD) == 0);
+    return name == found || name == any_entry || (PathWatcher::is_pattern(name) && matches_pattern(name, found));
 }
 
 std::string parent_of(std::string const& directory) {
@@ -66,17 +97,20 @@ std::string in_directory(std::string const& directory, std::string const& name) 
     return directory == "/" ? "/" + name : directory + "/" + name;
 }
 
-/// Finds the symbolic links that the patterns of one walk match: in a mounted Secret each file is one. Each directory
-/// is read once.
+/// Finds what the patterns of one walk match and what the events of its directory do not tell all of: symbolic links
+/// (in a mounted Secret each file is one), and files with other paths, of the first few. Each directory is read once.
 class MatchingLinks {
 public:
     std::vector<std::string> find(std::string const& directory, std::string const& pattern) {
         std::vector<std::string> found;
-        for (std::string const& name : links_in(directory)) {
+        for (Entry const& entry : entries_of(directory)) {
+            std::string const& name = entry.name;
             if (comparisons_left_ == 0) cut(directory, "there are too many names");
             if (comparisons_left_ == 0) break;
             --comparisons_left_;
-            if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
+            if (!matches_pattern(pattern, name)) continue;
+            if (entry.is_file && (files_left_ == 0 || (--files_left_, !has_other_paths(in_directory(directory, name)))))
+                continue;
             if (found_ == most_followed_links)
                 cut(directory, "there are more than " + std::to_string(most_followed_links));
             if (found_ == most_followed_links) break;
@@ -90,7 +124,11 @@ public:
     [[nodiscard]] Result<> const& outcome() const { return outcome_; }
 
 private:
-    std::vector<std::string> const& links_in(std::string const& directory) {
+    struct Entry {
+        std::string name;
+        bool is_file;
+    };
+    std::vector<Entry> const& entries_of(std::string const& directory) {
         auto const [known, is_new] = read_.try_emplace(directory);
         if (!is_new) return known->second;
         std::unique_ptr<DIR, Close> const opened{::opendir(directory.c_str())};
@@ -98,7 +136,9 @@ private:
             if (entries_left_ == 0) cut(directory, "there are too many names");
             if (entries_left_ == 0) break;
             --entries_left_;
-            if (entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN) known->second.emplace_back(entry->d_name);
+            bool const is_file = entry->d_type == DT_REG;
+            if (is_file || entry->d_type == DT_LNK || entry->d_type == DT_UNKNOWN)
+                known->second.push_back({entry->d_name, is_file});
         }
         return known->second;
     }
@@ -111,7 +151,8 @@ private:
         void operator()(DIR* opened) const { ::closedir(opened); }
     };
 
-    std::unordered_map<std::string, std::vector<std::string>> read_;  // names by directory
+    std::unordered_map<std::string, std::vector<Entry>> read_;  // by directory
+    std::size_t files_left_ = most_examined_files;
     std::size_t entries_left_ = most_entries;
     std::size_t comparisons_left_ = most_comparisons;
     std::size_t found_ = 0;
@@ -143,12 +184,14 @@ PathWatcher::Handed PathWatcher::handed() const {
 }
 
 /// Walks the path as the kernel would, and notes in which directory which name decides where it leads: links, the file
-/// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance.
-std::string PathWatcher::collect(std::string const& path, std::size_t which, Wanted& wanted) {
+/// itself, and the first name that does not exist. Directories on the way matter only by their own disappearance; of
+/// one at the end all entries matter.
+PathWatcher::Search PathWatcher::collect(std::string const& path, std::size_t which, Wanted& wanted) {
+    if (path.empty()) return {};
     std::deque<std::string> left;
     push_components(left, path);
     std::string directory = "/";
-    if (path.empty() || path[0] != '/') {
+    if (path[0] != '/') {
         std::array<char, PATH_MAX> current;
         if (!::getcwd(current.data(), current.size())) return {};
         push_components(left, current.data());
@@ -172,12 +215,18 @@ std::string PathWatcher::collect(std::string const& path, std::size_t which, Wan
         bool const exists = ::stat(here.c_str(), &status) == 0;
         if (left.empty() || !exists || !S_ISDIR(status.st_mode)) {
             wanted[directory].push_back({name, which});
-            return left.empty() ? directory : std::string();
+            if (!left.empty()) return {};
+            if (exists && has_other_paths(here, status)) wanted[here].push_back({std::string(file_itself), which});
+            if (is_pattern(name)) return {directory, name};
+            if (!exists || !S_ISDIR(status.st_mode)) return {};
+            directory = here;
+            break;
         }
         wanted[directory].push_back({{}, which});
         directory = here;
     }
-    return {};
+    wanted[directory].push_back({std::string(any_entry), which});
+    return {directory, "*"};
 }
 
 /// Many links of one directory lead through the same names.
@@ -212,7 +261,7 @@ PathWatcher::Identity PathWatcher::identity_of(std::string const& path) {
 }
 
 bool PathWatcher::has_names(std::vector<Name> const& names) {
-    return std::ranges::any_of(names, [](Name const& name) { return !name.text.empty(); });
+    return std::ranges::any_of(names, [](Name const& name) { return !name.text.empty() && name.text != file_itself; });
 }
 
 /// Watches all directories on the way to the paths. What appears between the look and its watch causes no event, so the
@@ -236,19 +285,32 @@ Result<> PathWatcher::watch(std::vector<std::string> const& paths, Writes writes
         Wanted wanted;
         MatchingLinks links;
         for (std::size_t which = 0; which < paths.size(); ++which) {
-            std::string const directory = collect(paths[which], which, wanted);
-            if (directory.empty() || !is_pattern(paths[which])) continue;
-            for (std::string const& link : links.find(directory, paths[which].substr(paths[which].rfind('/') + 1)))
+            Search const search = collect(paths[which], which, wanted);
+            if (search.pattern.empty()) continue;
+            for (std::string const& link : links.find(search.directory, search.pattern))
                 collect(link, which, wanted);
         }
         drop_repeated(wanted);
         walked += paths.size() + links.number();
         auto const before = names_;
         bool const were_all_there = TRY(watch(wanted, of_names));
-        if (were_all_there && wanted == watched && names_ == before) return links.outcome();
+        if (were_all_there && wanted == watched && names_ == before)
+            return links.outcome() ? check_all_is_seen(paths) : links.outcome();
         watched = std::move(wanted);
     }
     return fail("what leads to " + paths.front() + " does not stop changing");
+}
+
+/// Errors: a path is on a file system that others change without a word to this kernel.
+Result<> PathWatcher::check_all_is_seen(std::vector<std::string> const& paths) {
+    for (std::string const& path : paths) {
+        std::size_t const slash = path.rfind('/');
+        std::string const directory = slash == path.npos ? "." : path.substr(0, std::max<std::size_t>(slash, 1));
+        if (is_far_path(path) || is_far_path(directory))
+            return fail(ErrorKind::unsupported, "see what other machines change in " + path,
+                        "its file system is remote");
+    }
+    return {};
 }
 
 Result<bool> PathWatcher::watch(Wanted const& wanted, std::uint32_t of_names) {
@@ -256,7 +318,10 @@ Result<bool> PathWatcher::watch(Wanted const& wanted, std::uint32_t of_names) {
     Result<bool> were_all_there = true;
     for (auto const& [directory, mine] : wanted) {
         // One directory may have two names (bind mounts): the narrower wish must not replace the wider one.
-        std::uint32_t const mask = has_names(mine) ? of_names : of_itself | IN_MASK_ADD;
+        bool const is_file = mine.front().text == file_itself;
+        std::uint32_t const mask = is_file           ? of_file | (of_names & IN_MODIFY)
+                                   : has_names(mine) ? of_names
+                                                     : of_itself | IN_MASK_ADD;
         int const watch = ::inotify_add_watch(inotify_.get(), directory.c_str(), mask);
         int const err = errno;
         bool const is_gone = watch < 0 && (err == ENOENT || err == ENOTDIR);
@@ -285,7 +350,9 @@ void PathWatcher::forget() {
 /// Finds out which files have changed after a flood in one directory made the queue lose events of others.
 void PathWatcher::find_lost_changes(std::vector<bool>& has_changed) const {
     for (std::size_t path = 0; path < paths_.size(); ++path)
-        if (is_pattern(paths_[path]) || identity_of(paths_[path]) != told_.at(paths_[path])) has_changed[path] = true;
+        if (is_pattern(paths_[path]) || is_directory(paths_[path]) ||
+            identity_of(paths_[path]) != told_.at(paths_[path]))
+            has_changed[path] = true;
 }
 
 PathWatcher::Identities PathWatcher::identities() const {
@@ -328,7 +395,8 @@ std::vector<std::size_t> PathWatcher::take_changes() {
             comparisons += watch->second.size();
             for (Name const& name : watch->second) {
                 if (has_changed[name.path]) continue;
-                bool const concerns = event->len == 0 ? is_gone : !name.text.empty() && means(name.text, event->name);
+                bool const concerns = event->len == 0 ? is_gone || name.text == file_itself
+                                                      : !name.text.empty() && means(name.text, event->name);
                 if (concerns) has_changed[name.path] = true;
             }
         }

@@ -15,7 +15,9 @@ namespace triton {
 
 /// Sees when a path may lead to something else: the file is written and closed, replaced, removed or made; a symbolic
 /// link on the way is swapped (Kubernetes does that for a mounted ConfigMap with `..data`); a directory on the way is
-/// removed, renamed or made again. By inotify(7), on the directories that matter, for the names that matter.
+/// removed, renamed or made again. Of a path to a directory: an entry of it changes so, not one below that. By
+/// inotify(7), on the directories that matter, for the names that matter, and on files themselves that may be written
+/// through another path: mount points, and those with several hard links.
 class PathWatcher {
 public:
     /// What tells a file from another, and from itself after a change. All zero: there is none.
@@ -47,8 +49,9 @@ public:
 
     /// Watches for these paths from now on, as the file system is now. Call it again after each change. The last
     /// part of one may be a pattern of names (glob(7)): symbolic links among these are followed, up to 256 in all.
-    /// Errors: those of inotify_add_watch(2), and more links than that, the rest is watched all the same; directories
-    /// that change all the time.
+    /// Errors: those of inotify_add_watch(2), more links than that, and `unsupported` for remote file systems (NFS, 9p,
+    /// virtiofs, FUSE ..), where changes of other machines cause no event: the rest is watched all the same;
+    /// directories that change all the time.
     Result<> watch(std::vector<std::string> const& paths) { return watch(paths, Writes::closed); }
     /// The same; `each`: sees a file that is written and stays open, too, at the cost of an event for each write to any
     /// file in its directory.
@@ -63,7 +66,7 @@ public:
     /// concerns a path.
     bool take_events() { return !take_changes().empty(); }
     /// The same; returns which paths, by their indexes in the watched ones, each once. If events were lost: the
-    /// patterns, and paths whose file or time of change differs from the latest report.
+    /// patterns, the directories, and paths whose file or time of change differs from the latest report.
     std::vector<std::size_t> take_changes();
     /// To what each path leads now, patterns aside.
     [[nodiscard]] Identities identities() const;
@@ -88,8 +91,13 @@ private:
         auto operator<=>(Name const&) const = default;
     };
     using Wanted = std::unordered_map<std::string, std::vector<Name>>;  // by directory
-    /// Returns the directory in which the last name is looked for; empty: the way to it is not there.
-    static std::string collect(std::string const& path, std::size_t which, Wanted& wanted);
+    /// Where more is to be searched for.
+    struct Search {
+        std::string directory;
+        std::string pattern;  ///< of names; empty: nowhere
+    };
+    static Search collect(std::string const& path, std::size_t which, Wanted& wanted);
+    static Result<> check_all_is_seen(std::vector<std::string> const& paths);
     static void drop_repeated(Wanted& wanted);
     static bool has_names(std::vector<Name> const& names);
     /// Returns whether all of it was there to be watched.

@@ -35,8 +35,6 @@ ErrorKind kind_of_errno(int err) {
         case EADDRINUSE: return ErrorKind::busy;
         case EAGAIN:
         case ENOMEM:
-        case ENOSPC:
-        case EDQUOT:
         case EMFILE:
         case ENFILE:
         case ENOBUFS:
@@ -48,6 +46,8 @@ ErrorKind kind_of_errno(int err) {
         case EHOSTUNREACH:
         case ENETUNREACH:
         case ESTALE: return ErrorKind::unavailable;
+        case ENOSPC:
+        case EDQUOT: return ErrorKind::exhausted;
         case ETIMEDOUT: return ErrorKind::timeout;
         case EACCES:
         case EPERM:

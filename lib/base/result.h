@@ -9,8 +9,8 @@
 
 namespace triton {
 
-/// What a caller may have to tell apart. kind_table in error_kinds.h says what each means to a shell, an HTTP client
-/// and a Varlink client.
+/// What a caller may have to tell apart. kind_table in error_kinds.h says what each means to a shell, and to clients of
+/// HTTP, Varlink and gRPC.
 enum class ErrorKind : std::uint8_t {
     invalid,      ///< the request makes no sense
     not_found,    ///< a named thing does not exist
@@ -18,6 +18,7 @@ enum class ErrorKind : std::uint8_t {
     refused,      ///< it is understood, and not done in this state
     busy,         ///< somebody else uses it now; later it may work
     unavailable,  ///< a resource or a peer that it needs is not there now
+    exhausted,    ///< no room is left: bytes or inodes of a file system, a quota, a range of numbers
     timeout,      ///< it took too long
     denied,       ///< the caller, or we, may not do that
     corrupt,      ///< data are not what they should be

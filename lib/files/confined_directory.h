@@ -31,7 +31,7 @@ public:
 
     /// A regular file for reading. Errors, each with "open <path>": EXDEV when it leads outside; ELOOP; ENOENT;
     /// ENOTDIR; EACCES; EISDIR and EINVAL when it is not a regular file (which is then never opened: a FIFO would
-    /// notice); ENOSYS from a kernel before 5.6, which cannot confine and hence gives nothing; ESTALE when the
+    /// notice); ESTALE when the
     /// directory itself has been removed.
     [[nodiscard]] Result<File> open_file(std::string const& path) const;
 

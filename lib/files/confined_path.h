@@ -15,9 +15,9 @@ namespace triton::files {
 Result<UniqueFd> open_confined(std::string const& root_directory, std::string const& path, int flags);
 
 /// Opens a path relative to a directory (borrowed), close-on-exec. Symbolic links are followed as long as they stay
-/// inside, even if they are swapped meanwhile: openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS.
-/// Errors: errno. EXDEV when it leads outside; ENOSYS from a kernel before 5.6, EPERM from filters that do not know the
-/// call; ESTALE when the directory itself has been removed.
+/// inside, even if they are swapped meanwhile: openat2(2) with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS. Where that
+/// call is missing, both functions walk along the path, one component at a time, with the same result. Errors: errno.
+/// EXDEV when it leads outside; ESTALE when the directory itself has been removed.
 std::expected<UniqueFd, int> open_beneath(int directory, std::string const& path, std::uint64_t flags);
 
 }  // namespace triton::files

@@ -12,6 +12,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "lib/base/new_calls.h"
 #include "lib/files/confined_path.h"
 #include "lib/files/pending_file.h"
 #include "lib/files/sha256.h"
@@ -351,7 +352,7 @@ Result<struct stat> look_at_source(std::string const& path, std::string_view sho
     bool const is_there = ::stat(path.c_str(), &status) == 0;
     if (is_there && !S_ISREG(status.st_mode)) return not_a_file(name, status.st_mode);
     if (is_there && (status.st_mode & for_all) == for_all) return status;
-    if (is_there && ::faccessat(AT_FDCWD, path.c_str(), R_OK, AT_EACCESS) == 0) return status;
+    if (is_there && check_access(AT_FDCWD, path.c_str(), R_OK) == 0) return status;
     int const err = errno;
     return fail(err, "open " + name);
 }
@@ -382,15 +383,12 @@ Result<UniqueFd> make_directories_beneath(int directory, std::string_view path) 
     std::string const whole(path);
     UniqueFd start{::openat(directory, ".", O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (!start) return fail(errno, "create directory " + whole);
-    return make_each(
-        std::move(start), path, [directory](int current, std::string const& name, std::string_view so_far) {
-            auto opened = open_beneath(directory, std::string(so_far), O_PATH | O_DIRECTORY);
-            if (opened) return std::move(*opened);
-            if (opened.error() == ENOSYS || opened.error() == EPERM)
-                return UniqueFd{::openat(current, name.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
-            errno = opened.error();
-            return UniqueFd{};
-        });
+    return make_each(std::move(start), path, [directory](int, std::string const&, std::string_view so_far) {
+        auto opened = open_beneath(directory, std::string(so_far), O_PATH | O_DIRECTORY);
+        if (opened) return std::move(*opened);
+        errno = opened.error();
+        return UniqueFd{};
+    });
 }
 
 Result<Prepared> prepare_copy(Source const& source, Target const& target, CopySettings const& settings) {

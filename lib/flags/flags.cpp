@@ -13,13 +13,6 @@ namespace triton::flags {
 
 namespace {
 
-std::string environment_name(Program const& program, std::string_view flag) {
-    std::string name(program.variable_prefix);
-    for (char const c : flag)
-        name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
-    return name;
-}
-
 std::string unknown_option(Program const& program, Flags const& flags, std::string const& given,
                            std::string_view elsewhere) {
     if (!elsewhere.empty()) return given + " is an option of " + std::string(elsewhere);
@@ -50,7 +43,7 @@ Result<> apply_environment(Program const& program, Flags const& flags) {
     if (ours.empty()) return {};
     ours.push_back(nullptr);
     for (Flag const& flag : flags) {
-        std::string const name = environment_name(program, flag.name);
+        std::string const name = variable_name(program, flag.name);
         char const* const value = variable(ours.data(), name);
         // A variable that is set but empty counts as not set: pod specs with optional values do that.
         if (value && *value) TRY(apply(flag, name, value));
@@ -235,6 +228,13 @@ Flag const* find_flag(Flags const& flags, std::string_view given) {
     return nullptr;
 }
 
+std::string variable_name(Program const& program, std::string_view flag) {
+    std::string name(program.variable_prefix);
+    for (char const c : flag)
+        name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
+    return name;
+}
+
 char const* variable(char const* const* environment, std::string_view name) {
     for (; environment && *environment; ++environment) {
         std::string_view const entry(*environment);
@@ -278,7 +278,7 @@ Result<Words> parse_words(Program const& program, Flags const& flags, std::span<
 
 std::optional<std::string> peek(Program const& program, std::string_view name, std::span<char const* const> arguments) {
     std::optional<std::string> found;
-    char const* const value = variable(program.environment, environment_name(program, name));
+    char const* const value = variable(program.environment, variable_name(program, name));
     if (value && *value) found = value;
     for (std::size_t at = 0; at < arguments.size(); ++at) {
         std::string_view const argument = arguments[at];

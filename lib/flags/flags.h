@@ -122,6 +122,8 @@ struct Program {
     char const* const* environment;    ///< NAME=VALUE, ended by a null pointer
 };
 
+/// The variable of a flag: TRITON_LAUNCH_SERVER_COUNT for server-count.
+std::string variable_name(Program const& program, std::string_view flag);
 /// The value of a variable; nullptr: it is not set.
 char const* variable(char const* const* environment, std::string_view name);
 

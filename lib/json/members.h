@@ -8,7 +8,7 @@ namespace triton::json {
 /// where a forgotten row would lose a value without a word. Costs nothing when it runs.
 template <std::size_t count, class T>
 constexpr void expect_members([[maybe_unused]] T const& object) {
-    static_assert(count >= 1 && count <= 40, "lengthen the ladder below");
+    static_assert(count >= 1 && count <= 44, "lengthen the ladder below");
     // The compiler says how many there are: "only 5 names provided for structured binding, while T decomposes into 6".
     // clang-format off
     if constexpr (count == 1) { [[maybe_unused]] auto const& [m1] = object; }
@@ -51,6 +51,10 @@ constexpr void expect_members([[maybe_unused]] T const& object) {
     else if constexpr (count == 38) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38] = object; }
     else if constexpr (count == 39) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39] = object; }
     else if constexpr (count == 40) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40] = object; }
+    else if constexpr (count == 41) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41] = object; }
+    else if constexpr (count == 42) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41, m42] = object; }
+    else if constexpr (count == 43) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41, m42, m43] = object; }
+    else if constexpr (count == 44) { [[maybe_unused]] auto const& [m1, m2, m3, m4, m5, m6, m7, m8, m9, m10, m11, m12, m13, m14, m15, m16, m17, m18, m19, m20, m21, m22, m23, m24, m25, m26, m27, m28, m29, m30, m31, m32, m33, m34, m35, m36, m37, m38, m39, m40, m41, m42, m43, m44] = object; }
     // clang-format on
 }
 

@@ -148,12 +148,22 @@ std::size_t row_of(std::string_view key, std::span<Row const> rows) {
     return static_cast<std::size_t>(std::ranges::find(rows, key, &Row::name) - rows.begin());
 }
 
-template <class Row>
-void warn_of_unknown_keys(Object const& json, Where const& at, std::span<Row const> rows, Reading& reading) {
+/// What to write in place of a key that the table does not have: "; did you mean \"environment\"?". A table can have an
+/// overload for names that other programs use. Empty: a similar name is suggested.
+template <class Target, class Context>
+std::string advice(TableOf<Target, Context>, std::string_view) {
+    return {};
+}
+
+template <class Target, class Context>
+void warn_of_unknown_keys(Object const& json, Where const& at, Context& reading) {
+    auto const rows = table(TableOf<Target, Context>{});
     for (Member const& member : json) {
         if (row_of(member.key, rows) != rows.size()) continue;
         // the limit first: looking for a similar name is the slow part
-        std::string const meant = reading.warnings.has_room() ? suggestion_from(member.key, rows) : "";
+        std::string meant;
+        if (reading.warnings.has_room()) meant = advice(TableOf<Target, Context>{}, member.key);
+        if (meant.empty() && reading.warnings.has_room()) meant = suggestion_from(member.key, rows);
         reading.warnings.add_key(at, member.key, "unknown key " + json::quoted(member.key) + meant);
     }
 }
@@ -209,7 +219,7 @@ Present<Target, Context> parse_fields(Object const& json, Where const& at, Targe
         rows[i].value.parse(*nodes.at(i), field_at, object, context);
         if (context.problems.count() != problems_before) present.add_faulty(i);
     }
-    if (!is_all_known) warn_of_unknown_keys(json, at, rows, context);
+    if (!is_all_known) warn_of_unknown_keys<Target>(json, at, context);
     return present;
 }
 

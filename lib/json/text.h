@@ -4,23 +4,15 @@
 #include <string>
 #include <string_view>
 
+#include "lib/text/printable.h"
+
 namespace triton::json {
 
-/// The length of the character at the beginning of `text`, which is not empty; 0 when that is not valid UTF-8.
-std::size_t sequence_length(std::string_view text);
-
-/// Whether a character, valid UTF-8, is one of U+0080 to U+009F: control characters, too. With U+009B some terminals
-/// begin an escape sequence.
-bool is_c1(std::string_view character);
+using text::printable;
 
 /// Appends `text` as a JSON string with its quotes. Each byte that is not part of valid UTF-8 becomes U+FFFD. All
-/// control characters are escaped, those that JSON would take as they are (U+007F to U+009F) too: logs are shown on
-/// terminals.
+/// characters that text::is_unsafe() names are escaped, because JSON lines are also read on terminals.
 void append_json_string(std::string& out, std::string_view text);
-
-/// `text` with its control characters as \x1b, those of is_c1() too, and likewise each byte that is not part of valid
-/// UTF-8, which a terminal may take for one of those: what a process or a file says must not steer a terminal.
-std::string printable(std::string_view text);
 
 /// `text` as a JSON string for a message: what is longer than `limit` bytes ends in "...".
 std::string quoted(std::string_view text, std::size_t limit = 64);

@@ -1,5 +1,6 @@
 #include "lib/json/values.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
@@ -21,6 +22,21 @@ double real_or_nan(Node const& node) { return real_of(node).value_or(std::nan(""
 
 bool is_number(Node const& node) { return node.kind() == "number"; }
 
+/// What stands in the place of an array, as one: the words of a short plain text, or a number. Empty: neither.
+std::string array_example(Node const& node) {
+    if (auto const* const number = node.get<std::int64_t>()) return "[" + std::to_string(*number) + "]";
+    auto const* const text = node.get<std::string>();
+    constexpr std::size_t longest = 60;
+    if (!text || text->size() > longest || text->find_first_of("\"'\\`$") != text->npos) return {};
+    std::string list;
+    for (std::string_view rest = *text; !rest.empty();) {
+        std::size_t const end = std::min(rest.find(' '), rest.size());
+        if (end > 0) list.append(list.empty() ? "" : ", ").append(quoted(rest.substr(0, end)));
+        rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+    return list.empty() ? "" : "[" + list + "]";
+}
+
 std::string shown_node(Node const& node) {
     auto const* const odd = node.get<OddNumber>();
     return odd ? shortened(odd->text) : std::to_string(*node.get<std::int64_t>());
@@ -40,6 +56,11 @@ std::int64_t const* expect_integer(Node const& node, Where const& at, Reading& r
     reading.problems.add(
         at, is_integer ? shown + " is beyond a 64-bit signed integer" : "expected an integer, found " + shown);
     return nullptr;
+}
+
+Array const* expect_array(Node const& node, Where const& at, Reading& reading) {
+    std::string const example = node.get<Array>() ? "" : array_example(node);
+    return expect<Array>(example.empty() ? "an array" : "an array, for example " + example, node, at, reading);
 }
 
 std::optional<bool> read_boolean(Node const& node, Where const& at, Reading& reading) {
@@ -148,13 +169,16 @@ std::optional<double> read_number_within(Node const& node, Where const& at, doub
 
 std::optional<std::size_t> read_choice_index(Node const& node, Where const& at,
                                              std::span<std::string_view const> choices, Reading& reading) {
-    std::string const* const text = expect_string(node, at, reading);
-    if (!text) return std::nullopt;
-    auto const row = std::ranges::find(choices, *text);
+    std::string const* const text = node.get<std::string>();
+    auto const row = text ? std::ranges::find(choices, *text) : choices.end();
     if (row != choices.end()) return static_cast<std::size_t>(row - choices.begin());
     std::string all;
     for (std::string_view const choice : choices)
         all.append(all.empty() ? "" : ", ").append(choice);
+    if (!text) {
+        reading.problems.add(at, "expected one of " + all + ", found " + std::string(node.kind()));
+        return std::nullopt;
+    }
     reading.problems.add(at, quoted(*text) + " is not one of " + all + suggestion(*text, choices));
     return std::nullopt;
 }

@@ -97,6 +97,9 @@ struct Choice {
     }
 };
 
+/// Errors: "expected an array, for example [\"sh\", \"-c\"], found string", of the words that were found in its place.
+Array const* expect_array(Node const& node, Where const& at, Reading& reading);
+
 /// An array; unreadable elements are left out.
 template <class Element>
 struct List {
@@ -105,7 +108,7 @@ struct List {
     static auto read(Node const& node, Where const& at, Context& context) {
         using One = decltype(Element::read(node, at, context))::value_type;
         std::optional<std::vector<One>> list;
-        auto const* const array = expect<Array>("an array", node, at, context);
+        auto const* const array = expect_array(node, at, context);
         if (!array) return list;
         list.emplace();
         for (std::size_t i = 0; i < array->size(); ++i) {

@@ -1,5 +1,6 @@
 #include "lib/log/log.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -12,6 +13,7 @@
 #include "lib/json/writer.h"
 #include "lib/log/log_output.h"
 #include "lib/log/shared_file.h"
+#include "lib/log/termination_message.h"
 
 namespace triton::log {
 
@@ -116,6 +118,8 @@ void render_text(std::string& out, Record const& record, bool is_colored) {
 
 }  // namespace
 
+std::string_view name_of(LogLevel level) { return row(level).name; }
+
 /// An output of records, and their form there.
 struct Log::Sink {
     LineOutput* output;
@@ -157,6 +161,7 @@ Log::~Log() { flush(); }
 bool Log::is_enabled(LogLevel level) const { return level >= settings_.level && level != LogLevel::off; }
 
 void Log::write(LogLevel level, std::string_view event, std::string_view message, std::span<LogField const> fields) {
+    if (level == LogLevel::error && !settings_.termination_path.empty()) remember_error(message);
     bool const is_told = listener_ && level >= LogLevel::info;
     if (!is_told && !is_enabled(level)) return;
     message = message.substr(0, settings_.longest_text);
@@ -173,6 +178,20 @@ void Log::write(LogLevel level, std::string_view event, std::string_view message
     if (!on_blocked_) return;
     flush();
     if (is_blocked()) on_blocked_();
+}
+
+/// Keeps three: how a program has failed, and that the container ends because of it.
+void Log::remember_error(std::string_view message) {
+    constexpr std::size_t longest_message = 1024;
+    constexpr std::ptrdiff_t most = 3;
+    errors_.append(message.substr(0, longest_message)).append("\n");
+    if (std::ranges::count(errors_, '\n') > most) errors_.erase(0, errors_.find('\n') + 1);
+}
+
+void Log::leave_termination_message(int exit_code) const {
+    if (exit_code == 0 || settings_.termination_path.empty()) return;
+    log::leave_termination_message(settings_.termination_path,
+                                   errors_.empty() ? "exit code " + std::to_string(exit_code) + "\n" : errors_);
 }
 
 void Log::append(Sink& sink, std::string_view time, LogLevel level, std::string_view event, std::string_view message,

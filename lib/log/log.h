@@ -19,6 +19,8 @@ class LineOutput;
 class LogOutput;
 
 enum class LogLevel : std::uint8_t { trace, debug, info, warning, error, off };
+/// "warning", as it is written and configured.
+std::string_view name_of(LogLevel level);
 enum class LogFormat : std::uint8_t { automatic, text, json };
 
 /// One member of a log record beside its message. The name is a literal; the value is borrowed for the call. A duration
@@ -41,6 +43,7 @@ public:
         std::string path;                         ///< of the file; empty: none
         std::uint64_t max_size = 0;               ///< of the file: at this it becomes PATH.1; 0: it grows for ever
         int console = 1;                          ///< standard output, or where it goes instead; borrowed
+        std::string termination_path{};           ///< for leave_termination_message(); empty: none
         std::size_t longest_text = 0;             ///< a longer message or field is cut off there; 0: none is
     };
 
@@ -75,6 +78,10 @@ public:
     /// that end with a flush(). `on_blocked` is called when the console has not taken everything.
     void write_at_once(std::function<void()> on_blocked) { on_blocked_ = std::move(on_blocked); }
 
+    /// For a program that ends with a failure: the latest errors, whatever the level, for Kubernetes. See
+    /// lib/log/termination_message.h.
+    void leave_termination_message(int exit_code) const;
+
     /// Writes waiting lines.
     void flush();
     /// The same, and waits for a reader that is slow, at most that long: for the end, when nothing else is left to do.
@@ -92,9 +99,11 @@ private:
     void append(Sink& sink, std::string_view time, LogLevel level, std::string_view event, std::string_view message,
                 std::span<LogField const> fields);
     void tend_file();
+    void remember_error(std::string_view message);
 
     Settings settings_;
-    std::string line_;  // the latest record
+    std::string line_;    // the latest record
+    std::string errors_;  // the messages of the latest ones, a line each
     TimeText time_text_;
     Listener listener_;
     std::function<void()> on_blocked_;

@@ -71,6 +71,7 @@ struct FileWatch::State {
     asio::steady_timer timer;
     std::vector<std::string> paths;
     std::function<void()> changed;
+    Result<> outcome;
 
     void end() {
         if (inotify.is_open()) (void)inotify.release();
@@ -105,13 +106,17 @@ struct FileWatch::State {
 Result<std::unique_ptr<FileWatch>> FileWatch::create(asio::io_context& io, std::vector<std::string> paths,
                                                      std::function<void()> changed) {
     PathWatcher watcher = TRY(PathWatcher::create());
-    TRY(watcher.watch(paths));
+    Result<> const watched = watcher.watch(paths);
+    if (!watched && watched.error().kind != ErrorKind::unsupported) return std::unexpected(watched.error());
     auto state = std::make_shared<State>(io, std::move(watcher), std::move(paths), std::move(changed));
+    state->outcome = watched;
     asio::co_spawn(io, State::run(state), asio::detached);
     return std::unique_ptr<FileWatch>(new FileWatch(std::move(state)));
 }
 
 FileWatch::FileWatch(std::shared_ptr<State> state) : state_(std::move(state)) {}
+
+Result<> const& FileWatch::outcome() const { return state_->outcome; }
 
 FileWatch::~FileWatch() { state_->end(); }
 

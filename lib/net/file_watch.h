@@ -16,9 +16,11 @@ namespace triton::net {
 /// and its key change one after the other.
 class FileWatch {
 public:
-    /// Errors: those of PathWatcher.
+    /// Errors: those of PathWatcher, except that the file system is remote.
     static Result<std::unique_ptr<FileWatch>> create(boost::asio::io_context& io, std::vector<std::string> paths,
                                                      std::function<void()> changed);
+    /// The result of the first watch: `unsupported` when changes by other machines go unseen.
+    [[nodiscard]] Result<> const& outcome() const;
     ~FileWatch();
     FileWatch(FileWatch const&) = delete;
     FileWatch& operator=(FileWatch const&) = delete;

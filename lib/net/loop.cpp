@@ -35,6 +35,11 @@ Task<bool> Descriptor::wait_readable() {
     co_return !failed && descriptor_.is_open();
 }
 
+void Descriptor::call_when_readable(std::function<void(bool)> call) {
+    descriptor_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [call = std::move(call)](error_code failed) { call(!failed); });
+}
+
 void Descriptor::close() {
     error_code ignored;
     (void)descriptor_.close(ignored);

@@ -42,6 +42,9 @@ public:
 
     /// Returns whether it is open and there may be something to read, or its end.
     Task<bool> wait_readable();
+    /// The same for a caller that is no task: `call` is called once, later, with what wait_readable() returns. The
+    /// descriptor must live until then.
+    void call_when_readable(std::function<void(bool)> call);
     /// Waiters learn that nothing more will come.
     void close();
     [[nodiscard]] bool is_open() const { return descriptor_.is_open(); }

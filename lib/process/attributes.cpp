@@ -97,6 +97,7 @@ std::expected<Attributes, Problems> resolve_attributes(Settings const& settings,
 
     if (is_here) {
         take(resolve_identity(settings, at, files), with.identity);
+        with.keeps_own_groups = keep_own_groups(settings, with.identity);
         with.capabilities = without_ours(with.identity);
     }
     if (settings.capabilities) {

@@ -22,6 +22,7 @@ struct Attributes {
     std::string root_directory = {};     ///< empty: ours
     std::string working_directory = {};  ///< inside root_directory; empty: ours, or "/" of a root_directory
     Identity identity = {};
+    bool keeps_own_groups = false;  ///< see keep_own_groups()
     std::optional<std::uint32_t> umask = {};
     std::vector<ResourceLimit> limits = {};
     std::optional<int> nice = {};

@@ -1,12 +1,15 @@
 #include "lib/process/capabilities.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <string_view>
 #include <vector>
 
-#include <sys/capability.h>
+#include <linux/capability.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "lib/base/nearest.h"
 #include "lib/json/limits.h"
@@ -19,84 +22,108 @@ namespace {
 using json::Problems;
 using json::Where;
 
-constexpr std::string_view prefix = "cap_";
+constexpr std::string_view prefix = "CAP_";
+// By number. libcap has them as well, and would link <stdio.h> with locales and a loader into a static program.
+// Source: capabilities(7), linux/capability.h.
+constexpr std::array<std::string_view, 41> names{
+    "CAP_CHOWN",
+    "CAP_DAC_OVERRIDE",
+    "CAP_DAC_READ_SEARCH",
+    "CAP_FOWNER",
+    "CAP_FSETID",
+    "CAP_KILL",
+    "CAP_SETGID",
+    "CAP_SETUID",
+    "CAP_SETPCAP",
+    "CAP_LINUX_IMMUTABLE",
+    "CAP_NET_BIND_SERVICE",
+    "CAP_NET_BROADCAST",
+    "CAP_NET_ADMIN",
+    "CAP_NET_RAW",
+    "CAP_IPC_LOCK",
+    "CAP_IPC_OWNER",
+    "CAP_SYS_MODULE",
+    "CAP_SYS_RAWIO",
+    "CAP_SYS_CHROOT",
+    "CAP_SYS_PTRACE",
+    "CAP_SYS_PACCT",
+    "CAP_SYS_ADMIN",
+    "CAP_SYS_BOOT",
+    "CAP_SYS_NICE",
+    "CAP_SYS_RESOURCE",
+    "CAP_SYS_TIME",
+    "CAP_SYS_TTY_CONFIG",
+    "CAP_MKNOD",
+    "CAP_LEASE",
+    "CAP_AUDIT_WRITE",
+    "CAP_AUDIT_CONTROL",
+    "CAP_SETFCAP",
+    "CAP_MAC_OVERRIDE",
+    "CAP_MAC_ADMIN",
+    "CAP_SYSLOG",
+    "CAP_WAKE_ALARM",
+    "CAP_BLOCK_SUSPEND",
+    "CAP_AUDIT_READ",
+    "CAP_PERFMON",
+    "CAP_BPF",
+    "CAP_CHECKPOINT_RESTORE",
+};
+static_assert(names.size() > CAP_LAST_CAP, "the kernel's headers have a newer capability");
+constexpr int most_capabilities = 64;  // bits of a CapabilitySet
 
-std::string lower_case(std::string text) {
-    // std::tolower would ask a locale.
+std::string upper_case(std::string text) {
+    // std::toupper would ask a locale.
     for (char& letter : text) {
-        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
     }
     return text;
 }
 
-CapabilitySet bit(cap_value_t number) { return CapabilitySet{1} << number; }
-
-/// Returns "CAP_NET_ADMIN" for libcap's "cap_net_admin".
-std::string name_of(cap_value_t number) {
-    char* const libcap_name = ::cap_to_name(number);
-    std::string name = libcap_name ? libcap_name : std::to_string(number);
-    if (libcap_name) ::cap_free(libcap_name);
-    for (char& letter : name) {
-        if (letter >= 'a' && letter <= 'z') letter = static_cast<char>(letter - 'a' + 'A');
-    }
-    return name;
-}
+CapabilitySet bit(int number) { return CapabilitySet{1} << number; }
 
 std::string unknown_text(std::string const& name) {
     std::string text = "unknown capability " + json::quoted(name);
-    std::vector<std::string> names;
-    for (cap_value_t number = 0; number <= CAP_LAST_CAP; ++number)
-        names.push_back(name_of(number));
-    std::vector<std::string_view> const known(names.begin(), names.end());
-    bool const has_prefix = lower_case(name).starts_with(prefix);
-    auto const meant = nearest(has_prefix ? name : "CAP_" + name, known);
+    bool const has_prefix = upper_case(name).starts_with(prefix);
+    auto const meant = nearest(has_prefix ? name : std::string(prefix) + name, names);
     if (meant) text.append("; did you mean ").append(*meant).append("?");
     return text;
 }
 
-CapabilitySet flag_set(cap_t all, cap_flag_t flag) {
-    CapabilitySet set = 0;
-    for (cap_value_t number = 0; number < cap_max_bits(); ++number) {
-        cap_flag_value_t value = CAP_CLEAR;
-        if (::cap_get_flag(all, number, flag, &value) == 0 && value == CAP_SET) set |= bit(number);
-    }
-    return set;
-}
-
-/// Calls `use` with the number of each capability in `set`.
-template <class Use>
-void for_each_capability(CapabilitySet set, Use use) {
-    for (cap_value_t number = 0; set; ++number, set >>= 1) {
-        if (set & 1) use(number);
-    }
+/// The permitted, effective and inheritable capabilities of this process. Source: capget(2), whose sets are halves of
+/// 32 bits.
+void read_own_sets(OwnCapabilities& own) {
+    __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+    std::array<__user_cap_data_struct, _LINUX_CAPABILITY_U32S_3> halves{};
+    if (::syscall(SYS_capget, &header, halves.data()) != 0) return;
+    own.permitted = CapabilitySet{halves[1].permitted} << 32 | halves[0].permitted;
+    own.inheritable = CapabilitySet{halves[1].inheritable} << 32 | halves[0].inheritable;
+    own.effective = CapabilitySet{halves[1].effective} << 32 | halves[0].effective;
 }
 
 }  // namespace
 
 std::optional<CapabilitySet> parse_capability(std::string const& name) {
-    std::string text = lower_case(name);
+    std::string text = upper_case(name);
     if (!text.starts_with(prefix)) text.insert(0, prefix);
-    // libcap ignores what cannot be part of a name, and takes numbers, too.
-    bool const is_name =
-        std::ranges::all_of(text, [](char letter) { return letter == '_' || (letter >= 'a' && letter <= 'z'); });
-    cap_value_t number = 0;
-    if (!is_name || ::cap_from_name(text.c_str(), &number) != 0) return std::nullopt;
-    return bit(number);
+    auto const* const known = std::ranges::find(names, text);
+    if (known == names.end()) return std::nullopt;
+    return bit(static_cast<int>(known - names.begin()));
 }
 
-std::string capability_name(int number) { return name_of(number); }
+std::string capability_name(int number) {
+    auto const index = static_cast<std::size_t>(number);
+    return index < names.size() ? std::string(names[index]) : std::to_string(number);
+}
 
 OwnCapabilities OwnCapabilities::read() {
     OwnCapabilities own;
-    for (cap_value_t number = 0; number < cap_max_bits(); ++number) {
-        if (::prctl(PR_CAPBSET_READ, number) == 1) own.bounding |= bit(number);
+    for (int number = 0; number < most_capabilities; ++number) {
+        int const is_bounding = ::prctl(PR_CAPBSET_READ, number);
+        if (is_bounding < 0) break;  // the kernel has no more
+        if (is_bounding == 1) own.bounding |= bit(number);
         if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_IS_SET, number, 0, 0) == 1) own.ambient |= bit(number);
     }
-    if (cap_t const all = ::cap_get_proc()) {
-        own.permitted = flag_set(all, CAP_PERMITTED);
-        own.inheritable = flag_set(all, CAP_INHERITABLE);
-        ::cap_free(all);
-    }
+    read_own_sets(own);
     return own;
 }
 
@@ -117,7 +144,7 @@ std::expected<CapabilityMasks, Problems> resolve_capabilities(CapabilitySettings
                 continue;
             }
             set |= *capability;
-            auto const name = [&] { return name_of(std::countr_zero(*capability)); };
+            auto const name = [&] { return capability_name(std::countr_zero(*capability)); };
             if (within && !(*capability & *within)) {
                 refuse(name() + " is not in bounding");
             } else if (is_from_us && own && !(*capability & own->permitted & own->bounding)) {

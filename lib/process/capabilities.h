@@ -14,7 +14,7 @@ namespace triton::process {
 /// A set of capabilities: bit n for number n, as the kernel has it.
 using CapabilitySet = std::uint64_t;
 
-/// "CAP_NET_ADMIN", "net_admin"; nullopt when libcap knows no such name.
+/// "CAP_NET_ADMIN", "net_admin"; nullopt: there is no such name.
 std::optional<CapabilitySet> parse_capability(std::string const& name);
 
 /// "CAP_NET_ADMIN".
@@ -34,6 +34,7 @@ struct CapabilityMasks {
 struct OwnCapabilities {
     CapabilitySet bounding = 0;
     CapabilitySet permitted = 0;
+    CapabilitySet effective = 0;
     CapabilitySet inheritable = 0;
     CapabilitySet ambient = 0;
 

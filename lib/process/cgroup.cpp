@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 
 namespace triton::process {
@@ -144,11 +145,13 @@ Result<UniqueFd> enter_group(int from, char const* name, std::string const& path
     return fd;
 }
 
+enum class Below : bool { all, not_apart };
+
 /// Calls `enter` with each group, from the top, and `leave` with the group above and a name when everything below that
 /// one has been visited. Each group is opened from its neighbour: a path longer than PATH_MAX hides nobody, and few
 /// descriptors are needed.
 template <class Enter, class Leave>
-Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
+Result<> walk_groups(std::string const& path, Enter enter, Leave leave, Below which = Below::all) {
     struct Level {
         std::string name;
         std::vector<std::string> rest;  // the groups below it that have not been visited
@@ -157,6 +160,8 @@ Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
     TRY(enter(here.get()));
     std::vector<Level> levels;
     levels.push_back({{}, groups_below(here.get())});
+    if (which == Below::not_apart)
+        std::erase_if(levels.front().rest, [](std::string const& name) { return name.starts_with(Cgroup::apart); });
     while (!levels.empty()) {
         if (levels.back().rest.empty()) {
             std::string const name = std::move(levels.back().name);
@@ -179,7 +184,7 @@ Result<> walk_groups(std::string const& path, Enter enter, Leave leave) {
 }
 
 /// Collects the processes of a group and of all groups below it. A process outside our PID namespace reads as 0.
-Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
+Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids, Below which = Below::not_apart) {
     auto const collect = [&](int group) -> Result<> {
         UniqueFd const file{::openat(group, "cgroup.procs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
         int const err = errno;
@@ -193,7 +198,7 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids) {
         });
         return {};
     };
-    return walk_groups(path, collect, [](int, std::string const&) -> Result<> { return {}; });
+    return walk_groups(path, collect, [](int, std::string const&) -> Result<> { return {}; }, which);
 }
 
 /// Signals processes, except for 0 and our own pid: with these kill(2) would reach us.
@@ -333,6 +338,18 @@ Result<> Cgroup::kill() const {
     return result;
 }
 
+Result<UniqueFd> Cgroup::directory_below(std::string_view name) const {
+    std::string const path = path_ + "/" + std::string(name);
+    if (::mkdir(path.c_str(), 0755) != 0 && errno != EEXIST) return fail(errno, "make cgroup " + path);
+    return enter_group(AT_FDCWD, path.c_str(), path_);
+}
+
+Result<> Cgroup::kill_below(std::string_view name) const {
+    Cgroup const group(path_ + "/" + std::string(name), true);
+    if (::access(group.path_.c_str(), F_OK) != 0) return {};
+    return group.kill();
+}
+
 Result<bool> Cgroup::signal(int signo, int leader) const {
     std::vector<pid_t> pids;
     TRY(collect_processes(path_, pids));
@@ -363,10 +380,16 @@ bool Cgroup::contains(int pid) const {
     auto const group = group_of(std::to_string(pid));
     if (own && group && own->ends_with("/" + std::string(own_leaf))) {
         std::string const tree = own->substr(0, own->size() - own_leaf.size());
-        return below(*group, tree + path_.substr(path_.rfind('/') + 1)).has_value();
+        auto const rest = below(*group, tree + path_.substr(path_.rfind('/') + 1));
+        return rest && !rest->substr(std::min<std::size_t>(1, rest->size())).starts_with(apart);
     }
     std::vector<pid_t> pids;
     return collect_processes(path_, pids) && std::ranges::find(pids, pid) != pids.end();
+}
+
+bool Cgroup::has_processes() const {
+    std::vector<pid_t> pids;
+    return collect_processes(path_, pids) && !pids.empty();
 }
 
 Result<> Cgroup::remove() const { return remove_tree(path_); }
@@ -379,11 +402,11 @@ Result<> check_is_ours(std::string const& path) {
     struct stat status;
     if (::stat((path + "/cgroup.events").c_str(), &status) != 0)
         return fail("cgroup " + path + " is the root of the machine's cgroups");
-    if (::faccessat(AT_FDCWD, (path + "/cgroup.procs").c_str(), W_OK, AT_EACCESS) != 0 ||
-        ::faccessat(AT_FDCWD, path.c_str(), W_OK, AT_EACCESS) != 0)
+    if (check_access(AT_FDCWD, (path + "/cgroup.procs").c_str(), W_OK) != 0 ||
+        check_access(AT_FDCWD, path.c_str(), W_OK) != 0)
         return fail(errno, "write cgroup " + path);
     std::vector<pid_t> pids;
-    TRY(collect_processes(path, pids));
+    TRY(collect_processes(path, pids, Below::all));
     auto const stranger = std::ranges::find_if(pids, [](pid_t pid) { return pid != ::getpid(); });
     if (stranger == pids.end()) return {};
     return fail("cgroup " + path + " is shared with " +

@@ -33,6 +33,10 @@ public:
     }
     ~Cgroup();
 
+    /// Groups directly below with such a name are for what is not the process: kill(), signal(), contains() and
+    /// has_processes() leave them out, while limits count for them, too.
+    static constexpr std::string_view apart = "helper-";
+
     /// For StartFiles::cgroup. Errors: those of open(2).
     [[nodiscard]] Result<UniqueFd> directory() const;
     [[nodiscard]] std::string const& path() const { return path_; }
@@ -45,12 +49,19 @@ public:
     /// SIGKILL to all processes in it, and to what they start meanwhile: by a freeze, signals and a thaw; where it
     /// cannot be frozen, for a while. Does not wait for their end. The group can be used again.
     Result<> kill() const;
+    /// The same as directory() for a group below this one, of a name that begins with `apart`. It is made if it is not
+    /// there. Errors: "cannot make cgroup /x/y: <reason>", and those of open(2).
+    [[nodiscard]] Result<UniqueFd> directory_below(std::string_view name) const;
+    /// The same as kill() for that group, which is removed when nobody is in it. Does nothing when there is none.
+    Result<> kill_below(std::string_view name) const;
     /// `signo` to each process in it, once. Returns whether `leader` was among them.
     Result<bool> signal(int signo, int leader) const;
     Result<> freeze(bool frozen) const;
 
     /// Whether a process is in it or below.
     [[nodiscard]] Result<bool> is_populated() const;
+    /// Whether one lives in it, or below and not apart.
+    [[nodiscard]] bool has_processes() const;
     /// Processes that the OOM killer has ended in it, since it was made. nullopt: no memory controller.
     [[nodiscard]] std::optional<std::uint64_t> oom_kills() const;
     /// Bytes. nullopt: no memory controller.

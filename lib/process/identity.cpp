@@ -11,6 +11,7 @@
 #include "lib/base/nearest.h"
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
+#include "lib/process/raw_syscall.h"
 
 namespace triton::process {
 
@@ -220,6 +221,18 @@ std::expected<Identity, Problems> resolve_identity(Settings const& settings, Whe
     if (Problems problems = resolver.take(); !problems.empty()) return std::unexpected(std::move(problems));
     leave_out_what_is_so(identity);
     return identity;
+}
+
+bool keep_own_groups(Settings const& settings, Identity& identity) {
+    if (settings.supplementary_groups || identity.user || identity.group || !identity.supplementary_groups)
+        return false;
+    std::vector<gid_t> own(static_cast<std::size_t>(std::max(::getgroups(0, nullptr), 0)));
+    if (!own.empty() && ::getgroups(static_cast<int>(own.size()), own.data()) < 0) return false;
+    // Only the kernel knows all of its rules, and the groups that we have change nothing. Without libc, which would ask
+    // other threads for the same.
+    if (raw::call(SYS_setgroups, static_cast<long>(own.size()), raw::address(own.data())) >= 0) return false;
+    identity.supplementary_groups.reset();
+    return true;
 }
 
 }  // namespace triton::process

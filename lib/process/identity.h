@@ -64,4 +64,9 @@ private:
 std::expected<Identity, json::Problems> resolve_identity(Settings const& settings, json::Where const& at,
                                                          AccountFiles const& files);
 
+/// Removes supplementary groups that follow from `user` or `group` alone, when both are ours already and the kernel
+/// does not let us change our groups: a pod's fsGroup, no CAP_SETGID, a user namespace with /proc/self/setgroups
+/// "deny". Returns whether it did.
+bool keep_own_groups(Settings const& settings, Identity& identity);
+
 }  // namespace triton::process

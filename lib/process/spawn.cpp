@@ -14,6 +14,7 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace triton::process {
@@ -175,10 +176,16 @@ struct Spawner::Slot {
     [[nodiscard]] bool has_left() const { return __atomic_load_n(&child.thread_id, __ATOMIC_ACQUIRE) == 0; }
 };
 
+MarkLimits MarkLimits::of_this_process() {
+    rlimit limit{};
+    return MarkLimits(::getrlimit(RLIMIT_LOCKS, &limit) == 0 ? limit.rlim_max : 0);
+}
+
 Spawner::Spawner(Inherited const& inherited, int orphan_signal)
     : inherited_(inherited),
       orphan_signal_(orphan_signal),
       own_pid_(::getpid()),
+      mark_limits_(MarkLimits::of_this_process()),
       failures_(map_cells<FailureCells>(MAP_PRIVATE)) {}
 
 template <class Cells>
@@ -352,6 +359,7 @@ void Spawner::prepare(Slot& slot, StartPlan const& plan, ProcessNumber number, S
                   .working_directory = nullptr,
                   .cgroup = files.cgroup,
                   .mark = files.mark,
+                  .mark_locks = mark_limits_.locks_of(files.mark),
                   .input = nullptr,
                   .moves = moves,
                   .move_count = list_moves(moves, plan, files),

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <expected>
@@ -39,14 +40,45 @@ struct StartFiles {
     bool leaves_foreground = false;               ///< its group does not become the terminal's, against the plan
     int ready = -1;                               ///< as the plan's ready_target; -1: none
     int cgroup = -1;                              ///< directory of the cgroup v2 that it starts in; -1: ours
-    /// Identifies its descendants later: a limit that all of them inherit and that limits nothing, for the
-    /// time without a system call of real-time processes. 0: none. It is not set where that limit was set already.
+    /// Identifies its descendants later, by two limits that all of them inherit; see MarkLimits. 0: none.
     std::uint64_t mark = 0;
 };
 
 /// Marks are of this range: half a million years of microseconds.
 inline constexpr std::uint64_t lowest_mark = std::uint64_t{1} << 62;
 inline constexpr std::uint64_t highest_mark = (std::uint64_t{1} << 63) - 1;
+
+/// The mark of a start as two limits that limit nothing: RLIMIT_RTTIME, the time that a real-time process may run
+/// without a system call, is the mark itself, and falls from one start to the next. RLIMIT_LOCKS, which Linux has
+/// ignored since 2.4.25, rises by as much. A process without CAP_SYS_RESOURCE can only lower its limits. So it can
+/// take neither the mark of a later start (RLIMIT_LOCKS would have to rise) nor that of an earlier one.
+/// Source: setrlimit(2).
+class MarkLimits {
+public:
+    /// `locks`: our own hard limit, below which those of all children are. A launcher below another one may be so
+    /// deep that nothing is left; then the mark is RLIMIT_RTTIME alone.
+    explicit constexpr MarkLimits(std::uint64_t locks)
+        : ours_(locks), lowest_(locks < 2 * span ? 0 : std::min(locks, lowest_mark + span) - span) {}
+    static MarkLimits of_this_process();
+
+    /// RLIMIT_LOCKS of a mark; 0: it is not set.
+    [[nodiscard]] constexpr std::uint64_t locks_of(std::uint64_t mark) const {
+        return lowest_ == 0 || mark == 0 ? 0 : lowest_ + (highest_mark - mark);
+    }
+    /// The mark of this RLIMIT_LOCKS; 0: it is none of ours.
+    [[nodiscard]] constexpr std::uint64_t mark_of_locks(std::uint64_t locks) const {
+        bool const is_one = lowest_ != 0 && locks >= lowest_ && locks - lowest_ < span;
+        return is_one ? highest_mark - (locks - lowest_) : 0;
+    }
+    /// Whether a start has set this limit, or a process has lowered it; else it is as ours.
+    [[nodiscard]] constexpr bool is_set(std::uint64_t locks) const { return locks != ours_; }
+
+private:
+    static constexpr std::uint64_t span = std::uint64_t{1} << 59;  // nanoseconds: marks fall by those since the boot
+
+    std::uint64_t ours_;
+    std::uint64_t lowest_;  // 0: too low
+};
 
 /// Starts that can be watched until their execve: the Spawner's, or those of a test's script.
 class Starts {
@@ -104,6 +136,8 @@ public:
     /// Whether no child shares our memory any more, and none is watched.
     [[nodiscard]] bool is_idle();
 
+    [[nodiscard]] MarkLimits const& mark_limits() const { return mark_limits_; }
+
     /// Bytes of the slots that there are, in use or not.
     [[nodiscard]] std::size_t slot_bytes() const { return slot_bytes_; }
 
@@ -137,6 +171,7 @@ private:
     Inherited inherited_;
     int orphan_signal_;
     int own_pid_;
+    MarkLimits mark_limits_;
     FailureCells* failures_;                   // of children that share our memory
     FailureCells* shared_failures_ = nullptr;  // of those that have their own; made for the first of them
     ExecutionWords* words_ = nullptr;          // of watched children that have a copy; made for the first of them

@@ -50,6 +50,29 @@ void write_file(SpawnChild& child, SpawnStage stage, int directory, char const* 
     (void)raw::call(SYS_close, fd);
 }
 
+/// Opens a path below a directory where openat2(2) is missing. This child has no memory for the texts of links, so it
+/// follows none, and no "..".
+raw::Value open_without_links(raw::Value root, char const* path, int flags) {
+    constexpr int longest_name = 256;
+    raw::Value current = root;
+    for (;;) {
+        while (*path == '/')
+            ++path;
+        char name[longest_name];
+        int length = 0;
+        for (; *path != '\0' && *path != '/' && length < longest_name - 1; ++path)
+            name[length++] = *path;
+        name[length] = '\0';
+        if (*path != '\0' && *path != '/') return -ENAMETOOLONG;
+        if (name[0] == '.' && name[1] == '.' && name[2] == '\0') return -ELOOP;
+        int const how = *path == '\0' ? flags : O_PATH | O_DIRECTORY | O_CLOEXEC;
+        raw::Value const next = raw::call(SYS_openat, current, raw::address(length > 0 ? name : "."), how | O_NOFOLLOW);
+        if (current != root) (void)raw::call(SYS_close, current);
+        if (*path == '\0' || next < 0) return next;
+        current = next;
+    }
+}
+
 /// Opens a path as files::open_confined() does.
 raw::Value open_confined(SpawnChild& child, SpawnStage stage, char const* root_directory, char const* path, int flags) {
     constexpr int most_attempts = 16;
@@ -62,6 +85,7 @@ raw::Value open_confined(SpawnChild& child, SpawnStage stage, char const* root_d
     raw::Value fd = -EAGAIN;
     for (int attempt = 0; (fd == -EAGAIN || fd == -EINTR) && attempt < most_attempts; ++attempt)
         fd = raw::call(SYS_openat2, root, raw::address(path), raw::address(&how), sizeof how);
+    if (fd == -ENOSYS || fd == -EPERM) fd = open_without_links(root, path, flags);
     if (fd < 0) give_up(child, stage, fd);
     (void)raw::call(SYS_close, root);
     return fd;
@@ -172,13 +196,12 @@ void set_capabilities(SpawnChild& child, ChildAttributes const& with) {
     }
 }
 
-/// Sets the mark; see StartFiles::mark. A limit that is set on purpose is left alone. Nothing depends on success here.
-void set_mark(unsigned long mark) {
-    constexpr int resource = 15;  // RLIMIT_RTTIME
-    constexpr unsigned long least = 1UL << 62;
+/// Sets one limit of the mark; see MarkLimits. One that was lowered on purpose is left alone. Nothing depends on
+/// success here.
+void set_mark(int resource, unsigned long mark) {
     unsigned long values[2] = {};
-    if (raw::call(SYS_prlimit64, 0, resource, 0, raw::address(values)) != 0) return;
-    if (values[0] < least || values[1] < least) return;
+    if (mark == 0 || raw::call(SYS_prlimit64, 0, resource, 0, raw::address(values)) != 0) return;
+    if (values[0] < mark || values[1] < mark) return;
     values[0] = values[1] = mark;
     (void)raw::call(SYS_prlimit64, 0, resource, raw::address(values), 0);
 }
@@ -228,7 +251,8 @@ void run_spawn_child(void* spawn_child) {
         auto const group = static_cast<int>(raw::call(SYS_getpid));
         (void)raw::call(SYS_ioctl, 0, 0x5410 /* TIOCSPGRP */, raw::address(&group));
     }
-    if (child.mark != 0) set_mark(child.mark);
+    set_mark(15 /* RLIMIT_RTTIME */, child.mark);
+    set_mark(10 /* RLIMIT_LOCKS */, child.mark_locks);
     if (with) {
         set_resources(child, *with);
         change_identity(child, *with);

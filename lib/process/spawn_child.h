@@ -100,7 +100,8 @@ struct SpawnChild {
     ChildAttributes const* attributes;  // null: none
     char const* working_directory;      // instead of that of the attributes, which are there then; null: none
     int cgroup;                         // directory of the one to enter, -1: none
-    unsigned long mark;                 // 0: none
+    unsigned long mark;                 // as RLIMIT_RTTIME; 0: none
+    unsigned long mark_locks;           // the same as RLIMIT_LOCKS
     char const* input;                  // path of the file that the first of the moves is for; null: none
     FdMove* moves;
     unsigned move_count;

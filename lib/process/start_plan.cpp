@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "lib/base/joined.h"
+#include "lib/base/new_calls.h"
 #include "lib/files/confined_path.h"
 
 namespace triton::process {
@@ -51,7 +52,7 @@ Result<> check_executable(std::string const& path, Attributes const& with) {
     if (status.st_size == 0) return fail("cannot " + what + ": is empty");
     // Through the descriptor: with another root directory the path would lead elsewhere from here.
     std::string const own = "/proc/self/fd/" + std::to_string(file->get());
-    if (::faccessat(AT_FDCWD, own.c_str(), X_OK, AT_EACCESS) != 0 && errno == EACCES) return fail(EACCES, what);
+    if (check_access(AT_FDCWD, own.c_str(), X_OK) != 0 && errno == EACCES) return fail(EACCES, what);
     return {};
 }
 

@@ -125,6 +125,9 @@ Result<Listener> Listener::adopt(std::string path, HandedSocket const& socket) {
     }
     if (is_listening == 0)
         return fail(ErrorKind::invalid, "take over the control socket " + path, "it is not listening");
+    int const flags = ::fcntl(socket.fd, F_GETFL);
+    if (flags < 0 || ::fcntl(socket.fd, F_SETFL, flags | O_NONBLOCK) != 0)
+        return fail(errno, "take over the control socket " + path);
     (void)::fcntl(socket.fd, F_SETFD, FD_CLOEXEC);  // it was open over an execve; cannot fail for an open descriptor
     Listener listener{std::move(path), UniqueFd{socket.fd}};
     listener.file_ = {socket.device, socket.inode};

@@ -49,7 +49,8 @@ public:
     /// Errors: those of mkdir(2), bind(2), chown(2), chmod(2), listen(2); EADDRINUSE when somebody listens there;
     /// EEXIST when the path is not a socket; EINVAL, ENAMETOOLONG.
     static Result<Listener> create(std::string path, mode_t mode, std::optional<gid_t> group);
-    /// Takes over the socket of the program before us. Errors: ENOTSOCK when the descriptor is not a socket.
+    /// Takes over a socket of the program before us or of the service manager, which then no longer blocks. Errors:
+    /// ENOTSOCK when the descriptor is not a socket; `invalid` when it is not listening; those of fcntl(2).
     static Result<Listener> adopt(std::string path, HandedSocket const& socket);
 
     Listener(Listener&&) = default;

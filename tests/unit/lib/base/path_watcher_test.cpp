@@ -35,6 +35,14 @@ protected:
         return false;
     }
 
+    /// Which paths have changed, as is seen soon.
+    std::vector<std::size_t> sees_changes() {
+        for (pollfd ready{watcher->fd(), POLLIN, 0}; ::poll(&ready, 1, 300) == 1;) {
+            if (auto which = watcher->take_changes(); !which.empty()) return which;
+        }
+        return {};
+    }
+
     std::filesystem::path directory;
     Result<PathWatcher> watcher = PathWatcher::create();
 };
@@ -49,6 +57,48 @@ TEST_F(PathWatcherTest, SeesAWriteToAFileThatStaysOpen) {
     EXPECT_FALSE(watcher->has_events()) << "each write costs an event";
     file.close();
     EXPECT_TRUE(sees());
+}
+
+TEST_F(PathWatcherTest, SeesAWriteThroughAnotherHardLink) {
+    std::ofstream(directory / "file") << "1";
+    std::filesystem::create_directory(directory / "elsewhere");
+    std::filesystem::create_hard_link(directory / "file", directory / "elsewhere/link");
+    ASSERT_TRUE(watcher->watch({directory / "file"}));
+    std::ofstream(directory / "elsewhere/link") << "2";
+    EXPECT_TRUE(sees());
+    std::filesystem::create_hard_link(directory / "file", directory / "elsewhere/another");
+    EXPECT_FALSE(watcher->take_events()) << "another name is no change";
+    ASSERT_TRUE(watcher->watch({directory / "fi*"}));
+    std::ofstream(directory / "elsewhere/link") << "3";
+    EXPECT_TRUE(sees());
+}
+
+TEST_F(PathWatcherTest, SeesEveryChangeOfAnEntryOfADirectory) {
+    std::filesystem::create_directories(directory / "secret/..1");
+    std::filesystem::create_directories(directory / "secret/..2");
+    std::filesystem::create_directory_symlink("..1", directory / "secret/..data");
+    std::ofstream(directory / "secret/..1/key") << "1";
+    std::ofstream(directory / "secret/..2/key") << "2";
+    std::filesystem::create_symlink("..data/key", directory / "secret/key");
+    std::vector<std::string> const paths{directory / "secret/", directory / "later"};
+    auto const changed = [&] {
+        std::vector<std::size_t> const which = sees_changes();
+        EXPECT_TRUE(watcher->watch(paths));
+        return which;
+    };
+    ASSERT_TRUE(watcher->watch(paths));
+    std::filesystem::create_directory_symlink("..2", directory / "secret/..new");
+    EXPECT_EQ(changed(), (std::vector<std::size_t>{0}));
+    std::filesystem::rename(directory / "secret/..new", directory / "secret/..data");
+    EXPECT_EQ(changed(), (std::vector<std::size_t>{0}));
+    std::ofstream(directory / "secret/..2/key") << "3";
+    EXPECT_EQ(changed(), (std::vector<std::size_t>{0})) << "the target of a link in it";
+    std::filesystem::create_directory(directory / "later");
+    EXPECT_EQ(changed(), (std::vector<std::size_t>{1}));
+    std::ofstream(directory / "later/file") << "1";
+    EXPECT_EQ(changed(), (std::vector<std::size_t>{1}));
+    std::ofstream(directory / "beside") << "1";
+    EXPECT_TRUE(sees_changes().empty());
 }
 
 TEST_F(PathWatcherTest, SaysWhichPathsHaveChanged) {

@@ -142,6 +142,18 @@ TEST_F(VarlinkSocketTest, GoesThroughAnUpgrade) {
     EXPECT_FALSE(std::filesystem::exists(path));
 }
 
+// accept(2) returns when the client who woke us has gone meanwhile, or there is none: a service manager's sockets
+// block.
+TEST_F(VarlinkSocketTest, ASocketThatBlocksDoesNotBlockUs) {
+    sockaddr_un const address = *socket_address(path);
+    int const fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr const*>(&address), sizeof address), 0);
+    ASSERT_EQ(::listen(fd, 1), 0);
+    auto const adopted = Listener::adopt(path, {.fd = fd});
+    ASSERT_TRUE(adopted) << adopted.error().text();
+    EXPECT_TRUE((::fcntl(adopted->fd(), F_GETFL) & O_NONBLOCK) != 0);
+}
+
 TEST_F(VarlinkSocketTest, AnythingElseIsNotTakenOver) {
     UniqueFd const file{::open("/dev/null", O_RDONLY | O_CLOEXEC)};
     auto const adopted = Listener::adopt(path, {.fd = file.get()});
