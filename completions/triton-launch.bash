@@ -9,7 +9,7 @@ _triton_launch() {
     local launch="$shared --mode --input-dir --input-monitor-conf --exit-on-bad-config --restart-delay
         --restart-max-delay --restart-factor --restart-jitter --restart-reset-after --restart-minimum-run --stop-signal
         --stop-timeout --stop-limit --rewrite --kill-group --orphan-signal --parent-death-signal --log-level --log-format
-        --log-path --log-max-size --wait-for-pod --listen-address --cgroup --control-socket --control-mode
+        --log-path --log-max-size --termination-log --wait-for-pod --listen-address --cgroup --control-socket --control-mode
         --control-group --output-dir --kubernetes --annotation-prefix --enable-node-watch --ui
         --ui-token-file"
     local agent='--listen --bind-address --probe-listen --tls --tls-certificate-file --tls-key-file
@@ -17,7 +17,7 @@ _triton_launch() {
     local stage='--mode --input-dir --output-dir --copy-file --copy-template --copy-binary --copy-library
         --copy-primary-library --require-not-empty --binary-dir --library-dir --binary-output-dir --version-file
         --main-container-version --input-monitor-conf --substitute-variable --public-ip-family --main-container-conf-dir
-        --additional-env-file --watch --format --log-level --log-format --log-path --log-max-size
+        --additional-env-file --watch --format --log-level --log-format --log-path --log-max-size --termination-log
         --control-socket --help --version'
     local wrap='--single-child --subreaper --warn-on-reap --verbose --remap-exit --setsid --pause --help --version --license'
     local short='-g -c -s -p -w -v -e -r -P -h -V -l'
@@ -74,9 +74,10 @@ _triton_launch() {
         mapfile -t COMPREPLY < <(compgen -d -- "$cur")
         return
         ;;
-    --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --input-monitor-conf | \
-        --copy-file | --copy-template | --require-not-empty | --control-socket | --socket | --tls-certificate-file | \
-        --ui-token-file | --tls-key-file | --tls-ca-file | --certificate-path | --certificate-key-path | --agent-path)
+    --version-file | --fdbserver-path | --binary-path | --additional-env-file | --log-path | --termination-log | \
+        --input-monitor-conf | --copy-file | --copy-template | --require-not-empty | --control-socket | --socket | \
+        --tls-certificate-file | --ui-token-file | --tls-key-file | --tls-ca-file | --certificate-path | \
+        --certificate-key-path | --agent-path)
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         return
@@ -162,7 +163,7 @@ _triton_launch_ctl() {  # the word, signals
         compopt -o filenames
         mapfile -t COMPREPLY < <(compgen -f -- "$cur")
         ;;
-    status:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | attach:0 | wait:0)
+    status:* | history:* | start:* | stop:* | restart:* | signal:* | describe:0 | logs:0 | attach:0 | wait:0)
         # compgen -W would run commands in its words, and what answers at the socket may be somebody else's.
         mapfile -t names < <("${COMP_WORDS[0]}" ctl "${socket[@]}" __names 2>/dev/null)
         for word in "${names[@]}"; do

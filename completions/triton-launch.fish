@@ -95,7 +95,7 @@ complete -c triton-launch -n '__triton_launch_is schema' -l markdown -d 'The ref
 
 # for ctl
 complete -c triton-launch -n '__triton_launch_ctl_is' -a '(__triton_launch_ctl_commands)'
-complete -c triton-launch -n '__triton_launch_ctl_is status start stop restart' -a '(__triton_launch_names)'
+complete -c triton-launch -n '__triton_launch_ctl_is status history start stop restart' -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is describe logs attach wait; and __triton_launch_ctl_has 1' \
     -a '(__triton_launch_names)'
 complete -c triton-launch -n '__triton_launch_ctl_is signal; and __triton_launch_ctl_has 1' \
@@ -166,6 +166,7 @@ complete -c triton-launch -n __triton_launch_runs -l log-level -xa 'trace debug 
 complete -c triton-launch -n __triton_launch_runs -l log-format -xa 'auto text json' -d 'Format of the log'
 complete -c triton-launch -n __triton_launch_runs -l log-path -rF -d 'Also log to this file'
 complete -c triton-launch -n __triton_launch_runs -l log-max-size -x -d 'Size at which that file is renamed, or none'
+complete -c triton-launch -n __triton_launch_runs -l termination-log -rF -d 'File for the last errors, or none'
 complete -c triton-launch -n __triton_launch_runs -l wait-for-pod -x -d 'How long to wait for its annotations'
 complete -c triton-launch -n __triton_launch_runs -l cgroup -xa 'auto none required' -d 'A control group for each process'
 complete -c triton-launch -n __triton_launch_runs -l control-socket -rF -d 'Where ctl reaches the launcher, or none'

@@ -36,6 +36,7 @@ _triton_launch() {
         '--log-format[format of the log]:format:(auto text json)'
         '--log-path[also log to this file]:file:_files'
         '--log-max-size[size at which that file is renamed, or none]:size'
+        '--termination-log[file for the last errors, or none]:file:_files'
         '--wait-for-pod[how long to wait for its annotations]:duration'
         '--listen-address[one more --listen, or none]:address'
         '--cgroup[a control group for each process]:when:(auto none required)'
@@ -75,6 +76,7 @@ _triton_launch() {
         '--log-format[format of the log]:format:(auto text json)'
         '--log-path[also log to this file]:file:_files'
         '--log-max-size[size at which that file is renamed, or none]:size'
+        '--termination-log[file for the last errors, or none]:file:_files'
         '--control-socket[where ctl reaches the launcher, or none]:socket:_files'
     )
     agent=(
@@ -176,6 +178,7 @@ _triton_launch_ctl() {
     done
     case $verb in
     status) further=('--all[include the launcher'\''s own programs]' '*:program:_triton_launch_names') ;;
+    history) further=('*:program:_triton_launch_names') ;;
     describe) further=('2:program:_triton_launch_names') ;;
     start | restart)
         further=('--no-wait[return as soon as it has begun]' '--no-deps[do not start required programs]'

@@ -47,7 +47,13 @@ void parse_type(json::Node const& node, json::Where const& at, ArgumentDraft& dr
     auto const types = argument_types();
     auto const row = name->empty() ? types.begin() : std::ranges::find(types, *name, &ArgumentTypeRow::name);
     if (row == types.end()) {
-        reading.problems.add(at, "unknown type " + json::quoted(*name) + json::suggestion_from(*name, types));
+        std::string hint = json::suggestion_from(*name, types);
+        if (hint.empty()) {
+            for (ArgumentTypeRow const& known : types)
+                hint.append(hint.empty() ? " (known: " : ", ").append(known.name);
+            hint += ')';
+        }
+        reading.problems.add(at, "unknown type " + json::quoted(*name) + hint);
         return;
     }
     draft.argument.type = row->type;
@@ -134,7 +140,7 @@ std::optional<Argument> read_argument(json::Node const& node, json::Where const&
 }
 
 std::optional<std::vector<Argument>> read_arguments(json::Node const& node, json::Where const& at, Reading& reading) {
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return std::nullopt;
     std::vector<Argument> list;
     std::size_t const limit = reading.limits.arguments;

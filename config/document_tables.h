@@ -34,6 +34,7 @@ struct Reading : json::Reading {
     std::size_t socket_count = 0;
     bool has_programs = false;        ///< the document has the key, and not null
     bool has_version = false;         ///< the same
+    bool may_mean_programs = false;   ///< the document has a key that is nearly `programs`
     bool is_inside_programs = false;  ///< there a string is an Argument
     bool may_repeat_keys = false;     ///< the JSON reader has told of something, which may be that
 };
@@ -116,5 +117,9 @@ std::span<Field<process::LandlockSettings> const> table(TableOf<process::Landloc
 std::span<Field<Output> const> table(TableOf<Output>);
 std::span<Field<Syslog> const> table(TableOf<Syslog>);
 std::span<Field<ListenSocket> const> table(TableOf<ListenSocket>);
+
+/// Keys that other supervisors have: "; did you mean \"environment\"?" for "env". See json::advice().
+std::string advice(TableOf<Program>, std::string_view key);
+std::string advice(TableOf<process::CapabilitySettings>, std::string_view key);
 
 }  // namespace triton::config

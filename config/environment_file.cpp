@@ -24,6 +24,12 @@ std::string_view without_export(std::string_view line) {
     return without_leading_blanks(line.substr(word.size()));
 }
 
+bool is_entry_name(std::string_view text) {
+    auto const is_further = [](char c) { return c == '.' || c == '-'; };
+    if (text.empty() || !(is_letter(text.front()) || is_further(text.front()))) return false;
+    return std::ranges::all_of(text, [&](char c) { return is_name_character(c) || is_further(c); });
+}
+
 using Values = std::map<std::string_view, std::string_view>;  // they point into the text that is read
 
 /// Sets the variable of a line that is neither blank nor a comment. Returns why the line has none, if so.
@@ -33,8 +39,8 @@ std::optional<std::string> read_line(std::string_view line, Values& values) {
     std::size_t const equals = line.find('=');
     if (equals == std::string_view::npos) return "is not of the form NAME=value";
     std::string_view const name = line.substr(0, equals);
-    if (!is_variable_name(name))
-        return "has no valid name before the =; a name is letters, digits and _, not a digit first";
+    if (!is_entry_name(name))
+        return "has no valid name before the =; a name is letters, digits, _, . and -, not a digit first";
     values.insert_or_assign(name, line.substr(equals + 1));
     return std::nullopt;
 }

@@ -26,7 +26,8 @@ bool is_variable_name(std::string_view text);
 
 /// Reads `NAME=value` lines, `export NAME=value` too. The value is the rest of the line, unchanged: no unquoting, no
 /// expansion; it may contain `=` and be empty. Blank lines and lines that begin with # are skipped, lines may end in
-/// CRLF, of two lines with one name the later wins. Names: [A-Za-z_][A-Za-z0-9_]*. Problems never quote a value: such
+/// CRLF, of two lines with one name the later wins. Names: [-._A-Za-z][-._A-Za-z0-9]*, as Kubernetes has them, since
+/// programs read names with dots and dashes that no shell takes. Problems never quote a value: such
 /// files carry secrets.
 EnvironmentFile parse_environment_file(std::string_view text, Limits const& limits = {});
 

@@ -1,10 +1,12 @@
 #include "config/process_configuration.h"
 
+#include <algorithm>
 #include <array>
 #include <new>
 
 #include "config/program_parser.h"
 #include "config/reading.h"
+#include "lib/base/nearest.h"
 #include "lib/json/writer.h"
 
 namespace triton::config {
@@ -34,8 +36,9 @@ void parse_arguments(json::Node const& node, json::Where const& at, ProcessConfi
     if (auto arguments = read_arguments(node, at, reading)) configuration.arguments = std::move(*arguments);
 }
 
-constexpr json::NeededWhen<Reading> without_programs{[](Reading const& reading) { return !reading.has_programs; },
-                                                     "required without `programs`"};
+constexpr json::NeededWhen<Reading> without_programs{
+    [](Reading const& reading) { return !reading.has_programs && !reading.may_mean_programs; },
+    "required without `programs`"};
 constexpr json::Shape program{.types = "object", .definition = "Program"};
 constexpr json::Shape program_map_shape{
     .types = "object", .elements = &program, .names = "^(?!triton-)[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"};
@@ -106,6 +109,10 @@ void read_root(json::Node const& root, Draft& draft, Reading& reading) {
     if (!json) return;
     reading.has_programs = has_key(*json, "programs");
     reading.has_version = has_key(*json, "version");
+    reading.may_mean_programs = std::ranges::any_of(*json, [](json::Member const& member) {
+        static constexpr std::array<std::string_view, 1> meant{"programs"};
+        return member.key != meant[0] && nearest(member.key, meant);
+    });
     draft.configuration.has_programs = reading.has_programs;
     parse_fields(*json, document, draft.configuration, reading);
     draft.is_object = true;

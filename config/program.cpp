@@ -266,4 +266,25 @@ void parse_programs(json::Node const& node, json::Where const& at, ProcessConfig
 
 bool Output::operator==(Output const&) const = default;
 
+namespace {
+
+OwnStream own_stream_of(std::string_view path) {
+    for (std::string_view const directory : {"/dev/fd/", "/proc/self/fd/"}) {
+        if (!path.starts_with(directory)) continue;
+        std::string_view const number = path.substr(directory.size());
+        return number == "1" ? OwnStream::out : number == "2" ? OwnStream::err : OwnStream::none;
+    }
+    return path == "/dev/stdout" ? OwnStream::out : path == "/dev/stderr" ? OwnStream::err : OwnStream::none;
+}
+
+}  // namespace
+
+void settle_own_stream(Output& output) {
+    if (!output.file) return;
+    output.own_stream = own_stream_of(*output.file);
+    if (output.own_stream == OwnStream::none) return;
+    output.file.reset();
+    output.file_argument.reset();
+}
+
 }  // namespace triton::config

@@ -108,6 +108,9 @@ enum class OutputKind : std::uint8_t { inherit, null, captured, program };
 enum class OutputFormat : std::uint8_t { raw, prefix, json };
 enum class OutputTimestamp : std::uint8_t { none, rfc3339 };
 enum class WhenFull : std::uint8_t { block, drop };
+/// A stream of the launcher that a path names: /dev/stdout, /dev/stderr. Such a path cannot be opened where the stream
+/// is a socket, nor as another user.
+enum class OwnStream : std::uint8_t { none, out, err };
 
 struct Output {
     OutputKind kind = OutputKind::inherit;
@@ -119,6 +122,7 @@ struct Output {
     WhenFull when_full = WhenFull::block;
     OutputTimestamp timestamp = OutputTimestamp::none;  ///< raw, prefix: before each line
     std::string to = {};                                ///< OutputKind::program: its name
+    OwnStream own_stream = OwnStream::none;             ///< instead of a file, for both streams
     /// Written instead of a path. In a plan its variables are put in, and `file` is what it means where that is the
     /// same for all numbers.
     Rare<Argument> file_argument = {};
@@ -130,6 +134,9 @@ struct Output {
     [[nodiscard]] bool is_numbered() const { return file_argument && !file; }
     bool operator==(Output const&) const;
 };
+
+/// Lets an output whose file is such a path go to that stream of the launcher.
+void settle_own_stream(Output& output);
 
 /// A listening socket or a FIFO that is opened once and passed to the processes by the LISTEN_FDS protocol.
 struct ListenSocket {

@@ -136,7 +136,7 @@ std::optional<EnvironmentSource> read_environment_file(json::Node const& node, j
 template <bool is_of_groups>
 std::optional<std::vector<std::string>> read_names(json::Node const& node, json::Where const& at,
                                                    json::Reading& reading) {
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return std::nullopt;
     std::vector<std::string> names;
     std::unordered_set<std::string_view> known;
@@ -240,6 +240,40 @@ void parse_tty(json::Node const& node, json::Where const& at, Program& program, 
     }
 }
 
+std::string advice(TableOf<Program>, std::string_view key) {
+    struct Foreign {
+        std::string_view key;
+        std::string_view ours;
+    };
+    // Of docker-compose, systemd, supervisord, pm2 and Kubernetes, as far as no similar name leads there.
+    static constexpr auto names = std::to_array<Foreign>({
+        {"args", "arguments"},
+        {"autostart", "autoStart"},
+        {"autorestart", "restart"},
+        {"cmd", "command"},
+        {"cwd", "workingDirectory"},
+        {"depends_on", "requires"},
+        {"dependsOn", "requires"},
+        {"directory", "workingDirectory"},
+        {"entrypoint", "command"},
+        {"env", "environment"},
+        {"env_file", "environmentFile"},
+        {"exec", "command"},
+        {"healthcheck", "health"},
+        {"instances", "count"},
+        {"livenessProbe", "health"},
+        {"numprocs", "count"},
+        {"readinessProbe", "readiness"},
+        {"replicas", "count"},
+        {"stop_grace_period", "stopTimeout"},
+        {"stopwaitsecs", "stopTimeout"},
+        {"working_dir", "workingDirectory"},
+        {"workdir", "workingDirectory"},
+    });
+    auto const* const found = std::ranges::find(names, key, &Foreign::key);
+    return found == names.end() ? "" : "; did you mean " + json::quoted(found->ours) + "?";
+}
+
 std::span<Field<Program> const> table(TableOf<Program>) {
     static constexpr auto rows = std::to_array<Field<Program>>({
         {.name = "version",
@@ -341,7 +375,9 @@ std::span<Field<Program> const> table(TableOf<Program>) {
              "\"TERM\", \"wait\": \"5s\"}, {\"signal\": \"INT\", \"wait\": \"2s\"}]`. KILL follows the last."},
         {.name = "stopScope",
          .value = as<&Program::stop_scope, json::Choice<StopScope, stop_scope_names>>,
-         .description = "Who gets the signal: only the process (the default), or also everything that it started."},
+         .description =
+             "Who gets the signal and has until `stopTimeout`: only the `process` (the default), whose other "
+             "processes are killed when it ends, or the whole `tree` of everything that it started."},
         {.name = "drainDelay",
          .value = as<&Program::drain_delay, json::DurationText>,
          .description = "The time to wait before a stop begins. The default is 0s."},

@@ -263,7 +263,7 @@ constexpr json::Shape paths_shape{.types = "array", .fewest = 1, .elements = &a_
 
 void parse_watched_paths(json::Node const& node, json::Where const& at, WatchedFiles& files, Reading& reading) {
     constexpr std::size_t most_paths = 32;
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return;
     if (array->empty()) reading.problems.add(at, "must not be empty");
     if (array->size() > most_paths)
@@ -491,8 +491,9 @@ std::span<Field<WatchedFiles> const> table(TableOf<WatchedFiles>) {
         {.name = "paths",
          .need = required,
          .value = {&paths_shape, parse_watched_paths},
-         .description = "The files: absolute paths, whose last part may be a pattern (glob(7)), or Arguments. A file "
-                        "need not exist yet. Links are followed, so that changes of a mounted Secret are seen."},
+         .description = "The files and directories: absolute paths, whose last part may be a pattern (glob(7)), or "
+                        "Arguments. They need not exist yet. Links are followed, so that changes of a mounted "
+                        "Secret are seen. Of a directory every change of an entry counts."},
         {.name = "action",
          .value = as<&WatchedFiles::action, json::Choice<FilesAction, files_actions>>,
          .description = "What a change means: `restart` (the default) or `signal`, which sends `reloadSignal`."},
@@ -527,7 +528,7 @@ std::string end_text(End end) {
 std::vector<End> read_ends(json::Node const& node, json::Where const& at, std::vector<End> const& others,
                            Reading& reading) {
     std::vector<End> ends;
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return ends;
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Where const end_at{&at, i};
@@ -593,7 +594,7 @@ void parse_on_stop(json::Node const& node, json::Where const& at, Program& progr
 
 void parse_stop_sequence(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
     constexpr std::size_t most_steps = 16;
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return;
     if (array->empty()) reading.problems.add(at, "must not be empty");
     if (array->size() > most_steps)

@@ -53,15 +53,23 @@ void check_output(Output& output, Present<Output> present, json::Where const& at
         if (error.file_argument && error.file_argument == output.file_argument)
             reading.problems.add(json::Where{&at, "stderr"}, std::string("its file").append(is_of_both));
     }
-    if (present.has("file")) return;
+    settle_own_stream(output);
+    bool const is_own = output.own_stream != OwnStream::none;
+    if (present.has("file") && !is_own) return;
     for (std::string_view const key : {"maxSize", "maxFiles", "mode"}) {
-        if (present.has(key)) reading.warnings.add(json::Where{&at, key}, "has no effect without file");
+        if (present.has(key))
+            reading.warnings.add(json::Where{&at, key},
+                                 is_own ? "has no effect on the launcher's own output" : "has no effect without file");
     }
 }
 
 /// Reads a word, or an object with the keys of an output.
 std::optional<Output> read_output(json::Node const& node, json::Where const& at, Reading& reading) {
-    if (node.get<std::string>()) {
+    if (auto const* const text = node.get<std::string>()) {
+        if (text->starts_with('/')) {
+            reading.problems.add(at, "a file is written as {\"file\": " + json::quoted(*text) + "}");
+            return std::nullopt;
+        }
         auto const word = json::Choice<OutputKind, output_words>::read(node, at, reading);
         return word ? std::optional(Output{.kind = *word}) : std::nullopt;
     }
@@ -158,7 +166,8 @@ std::span<Field<Output> const> table(TableOf<Output>) {
         {.name = "file",
          .value = {&file_shape, parse_file<Output>},
          .description = "The file to append to: a path, or an Argument, by which each process may have its own; those "
-                        "whose names are equal share one. Absent: the launcher's own stdout and stderr."},
+                        "whose names are equal share one. /dev/stdout and /dev/stderr are the launcher's own, "
+                        "whatever they are connected to. Absent: the launcher's own stdout and stderr."},
         {.name = "format",
          .value = as<&Output::format, json::Choice<OutputFormat, output_formats>>,
          .description = "The unchanged bytes (the default with `file`), lines that begin with the name of the process "
@@ -260,7 +269,7 @@ void parse_output(json::Node const& node, json::Where const& at, Program& progra
 }
 
 void parse_sockets(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    auto const* const array = expect<json::Array>("an array", node, at, reading);
+    auto const* const array = json::expect_array(node, at, reading);
     if (!array) return;
     for (std::size_t i = 0; i < array->size(); ++i) {
         json::Where const socket_at{&at, i};

@@ -26,6 +26,11 @@ void check_seccomp(process::SeccompSettings const& seccomp, Present<process::Sec
 
 }  // namespace
 
+std::string advice(TableOf<process::CapabilitySettings>, std::string_view key) {
+    if (key != "drop" && key != "add") return {};
+    return R"(; "bounding" names those that stay: [] drops all, ["NET_BIND_SERVICE"] all others)";
+}
+
 std::span<Field<process::CapabilitySettings> const> table(TableOf<process::CapabilitySettings>) {
     static constexpr std::array<Field<process::CapabilitySettings>, 3> rows{{
         {.name = "bounding",

@@ -21,6 +21,7 @@
 #include "config/limits.h"
 #include "config/substitution.h"
 #include "lib/base/clock.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
 #include "lib/files/copy_file.h"
@@ -60,6 +61,7 @@ public:
         sigemptyset(&set);
         for (int const signo : {SIGTERM, SIGINT, SIGQUIT})
             sigaddset(&set, signo);
+        if (::getpid() == 1) sigaddset(&set, SIGPWR);  // from lxc-stop; else it ends us anyway
         if (mode == StageMode::sidecar) sigaddset(&set, SIGHUP);
         (void)::sigprocmask(SIG_BLOCK, &set, nullptr);  // cannot fail with these arguments
         Signals signals;
@@ -110,7 +112,7 @@ std::optional<std::string> find_obstacle(std::string directory) {
             return "cannot write to " + directory + ": " + errno_text(err);
         }
         if (!S_ISDIR(status.st_mode)) return directory + " is not a directory";
-        if (::faccessat(AT_FDCWD, directory.c_str(), W_OK | X_OK, AT_EACCESS) == 0) return std::nullopt;
+        if (check_access(AT_FDCWD, directory.c_str(), W_OK | X_OK) == 0) return std::nullopt;
         return "cannot write to " + directory + ": " + errno_text(errno);
     }
 }

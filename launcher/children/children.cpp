@@ -56,7 +56,7 @@ void Children::make_room(std::size_t count) {
 
 void Children::make_room_for_a_start() {
     if (!spare_nodes_.empty()) return;
-    processes_.emplace(0, ProcessId{});
+    processes_.emplace(0, Process{});
     spare_nodes_.push_back(processes_.extract(0));
 }
 
@@ -68,7 +68,7 @@ std::expected<Pid, process::SpawnError> Children::start(ProcessId id,
     Processes::node_type node = std::move(spare_nodes_.back());
     spare_nodes_.pop_back();
     node.key() = static_cast<pid_t>(*pid);
-    node.mapped() = id;
+    node.mapped() = {id, files.mark};
     processes_.insert(std::move(node));  // the table has room for all since make_room()
     return pid;
 }
@@ -85,9 +85,11 @@ void Children::cancel_command(Key key) {
 }
 
 Result<pid_t> Children::spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
-                                      process::StartFiles const& files) {
+                                      process::StartFiles const& files, ProcessId owner) {
+    if (files.mark != 0) command_marks_.reserve(command_marks_.size() + 1);
     auto const pid = sys_.spawn(plan, number, files, std::nullopt);
     if (!pid) return fail(pid.error().code, process::stage_text(pid.error().stage, plan.get(), number));
+    if (files.mark != 0) command_marks_.emplace_back(static_cast<pid_t>(*pid), Process{owner, files.mark});
     return static_cast<pid_t>(*pid);
 }
 
@@ -135,7 +137,7 @@ std::optional<Sys::Dead> Children::next_dead() {
             if (*found == 0) return Sys::Dead{};
             wanted = *found;
             auto const process = processes_.find(wanted);
-            process != processes_.end() ? listener_.before_reaping(process->second, wanted)
+            process != processes_.end() ? listener_.before_reaping(process->second.id, wanted)
                                         : commands_.before_reaping(wanted);
         }
         auto const dead = sys_.reap(wanted);
@@ -188,12 +190,13 @@ bool Children::reaped(Sys::Dead dead) {
     auto node = processes_.extract(dead.pid);
     if (node) {
         executions_.reaped(Pid{dead.pid});
-        ProcessId const id = node.mapped();
+        ProcessId const id = node.mapped().id;
         spare_nodes_.push_back(std::move(node));
         listener_.process_ended(id, dead.status, error);
         return true;
     }
     if (commands_.on_exit(dead.pid, dead.status, error)) {
+        end_orphans_of_command(dead.pid);
         arm();
         return true;
     }
@@ -207,19 +210,36 @@ bool Children::reaped(Sys::Dead dead) {
     return false;
 }
 
+/// It has been reaped, so that what it has left behind is ours.
+void Children::end_orphans_of_command(pid_t pid) {
+    auto const found = std::ranges::find(command_marks_, pid, &std::pair<pid_t, Process>::first);
+    if (found == command_marks_.end()) return;
+    Process const command = found->second;
+    command_marks_.erase(found);
+    hunt_.end_mark(command.mark, command.id);
+}
+
 void Children::executed(Pid pid) {
     auto const process = processes_.find(static_cast<pid_t>(pid));
-    if (process != processes_.end()) listener_.process_executed(process->second);
+    if (process != processes_.end()) listener_.process_executed(process->second.id);
 }
 
 void Children::adopt(std::vector<process::CommandRunner::Running> commands) {
+    for (process::CommandRunner::Running const& command : commands)
+        if (std::uint64_t const mark = own_mark(command.pid))
+            command_marks_.emplace_back(command.pid, Process{nobody, mark});
     commands_.import_state(std::move(commands));
     arm();
 }
 
 void Children::follow(ProcessId id, std::optional<Pid> former, Pid pid) {
-    processes_.emplace(static_cast<pid_t>(pid), id);
+    // Its mark has been compared with that of the start, where that counts.
+    processes_.emplace(static_cast<pid_t>(pid), Process{id, sys_.marks_of(static_cast<pid_t>(pid)).falling});
     if (former) processes_.erase(static_cast<pid_t>(*former));
+}
+
+bool Children::is_known(pid_t pid) const {
+    return processes_.contains(pid) || is_command(pid) || std::ranges::find(companions_, pid) != companions_.end();
 }
 
 bool Children::is_command(pid_t pid) const {
@@ -227,6 +247,21 @@ bool Children::is_command(pid_t pid) const {
     return std::ranges::find(running, pid, &process::CommandRunner::Running::pid) != running.end();
 }
 
-void Children::adopt(ProcessId id, Pid pid) { processes_.emplace(static_cast<pid_t>(pid), id); }
+/// The mark that a process which runs was started with; 0: none, or it cannot be told. One that has changed its limits
+/// may carry somebody else's mark, whose processes would be killed with it. A version before this one has set only one
+/// of them.
+std::uint64_t Children::own_mark(pid_t pid) {
+    Marks const marks = sys_.marks_of(pid);
+    return marks.are(marks.falling) || !marks.is_rising_set ? marks.falling : 0;
+}
+
+void Children::adopt(ProcessId id, Pid pid) {
+    processes_.emplace(static_cast<pid_t>(pid), Process{id, own_mark(static_cast<pid_t>(pid))});
+}
+
+void Children::end_orphans_of(pid_t pid) {
+    auto const process = processes_.find(pid);
+    if (process != processes_.end()) hunt_.end_mark(process->second.mark, process->second.id);
+}
 
 }  // namespace triton::launcher

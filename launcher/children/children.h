@@ -1,11 +1,13 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <expected>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
@@ -65,9 +67,10 @@ public:
     void run_command(Key key, milliseconds timeout, process::CommandRunner::Spawn const& spawn,
                      process::CommandRunner::Former former = process::CommandRunner::Former::awaited);
     void cancel_command(Key key);
-    /// For run_command(). Errors: "cannot execute /bin/x: No such file or directory".
+    /// For run_command(). What has the mark of `files` ends with it. `owner`: the process that it is for. Errors:
+    /// "cannot execute /bin/x: No such file or directory".
     Result<pid_t> spawn_command(std::shared_ptr<process::StartPlan const> const& plan, ProcessNumber number,
-                                process::StartFiles const& files);
+                                process::StartFiles const& files, ProcessId owner = nobody);
 
     /// For run_command(): see Sys::start_copy(). Errors: "cannot start a helper process: <reason>".
     Result<pid_t> start_copy(int kept, std::function<void()> const& work);
@@ -78,15 +81,30 @@ public:
     /// See Sys::start_copy(). Nobody hears of its end, or waits for it at the end of the container.
     /// Errors: "cannot start a helper process: <reason>".
     Result<pid_t> start_unheard_copy(int kept, std::function<void()> const& work);
+    [[nodiscard]] bool is_companion(pid_t pid) const {
+        return std::ranges::find(companions_, pid) != companions_.end();
+    }
     /// From now on there is no child left when only these are.
     void begin_sweep() { is_sweeping_ = true; }
 
     /// For a process without a control group: the mark that it is to be started with, and, when it has ended and is not
     /// reaped, the end of what carries it.
     [[nodiscard]] std::uint64_t next_mark() { return hunt_.next_mark(); }
-    void end_orphans_of(pid_t pid) { hunt_.end(pid); }
-    /// All that carry this mark.
-    void end_marked(std::uint64_t mark) { hunt_.end_mark(mark); }
+    void end_orphans_of(pid_t pid);
+    /// The mark that a process of ours was started with; 0: none, or no process of ours.
+    [[nodiscard]] std::uint64_t mark_of(pid_t pid) const {
+        auto const found = processes_.find(pid);
+        return found == processes_.end() ? 0 : found->second.mark;
+    }
+    /// All that carry this mark, with which the process was started.
+    void end_marked(std::uint64_t mark, ProcessId id) { hunt_.end_mark(mark, id); }
+    /// Whether something that this process has left behind may live.
+    [[nodiscard]] bool is_ending_orphans_of(ProcessId id) const { return hunt_.is_hunting(id); }
+    /// Calls `use` with each mark that is hunted, and with the process that was started with it.
+    template <class Use>
+    void for_each_hunt(Use use) const {
+        hunt_.for_each(use);
+    }
     /// See OrphanHunt.
     void finish_hunts() { hunt_.finish(); }
     /// SIGCHLD has come, of `pid` and perhaps of others: reaps ended ones. In a storm of orphans those are reaped
@@ -105,7 +123,7 @@ public:
     /// The process that a child of ours is; nullopt of helper commands and strangers.
     [[nodiscard]] std::optional<ProcessId> find(pid_t pid) const {
         auto const found = processes_.find(pid);
-        return found == processes_.end() ? std::nullopt : std::optional(found->second);
+        return found == processes_.end() ? std::nullopt : std::optional(found->second.id);
     }
     /// Whether a child still shares our memory.
     [[nodiscard]] bool is_memory_shared() { return sys_.is_memory_shared(); }
@@ -122,13 +140,23 @@ public:
     /// The process goes on as this child of ours. Its former one (none: it has been reaped) is an orphan like any
     /// other.
     void follow(ProcessId id, std::optional<Pid> former, Pid pid);
+    /// Whether a child is one of our processes, helper commands or companions.
+    [[nodiscard]] bool is_known(pid_t pid) const;
     /// Whether that is a helper command.
     [[nodiscard]] bool is_command(pid_t pid) const;
 
 private:
-    using Processes = std::unordered_map<pid_t, ProcessId>;
+    struct Process {
+        ProcessId id;
+        std::uint64_t mark = 0;  // that it was started with; it may have changed its own limits
+    };
+    using Processes = std::unordered_map<pid_t, Process>;
+
+    static constexpr ProcessId nobody{ProgramId{~std::uint32_t{0}}, ProcessNumber{0}};
 
     std::optional<Sys::Dead> next_dead();
+    void end_orphans_of_command(pid_t pid);
+    [[nodiscard]] std::uint64_t own_mark(pid_t pid);
     bool reaped(Sys::Dead dead);
     void let_die(int orphans);
     bool are_only_companions_left();
@@ -142,6 +170,7 @@ private:
     Processes processes_;
     std::vector<Processes::node_type> spare_nodes_;  // so that a restart allocates nothing
     process::CommandRunner commands_;
+    std::vector<std::pair<pid_t, Process>> command_marks_;  // of commands that have one
     EventLoop::Timer command_timer_;
     EventLoop::Timer reap_timer_;
     OrphanHunt hunt_;

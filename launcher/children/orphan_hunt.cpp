@@ -10,6 +10,10 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr int most_tries = 100;  // a moment each; what is nested more deeply, or stuck in the kernel, survives
+// In between those that were killed die. What does not, since the kernel holds it, is looked for less and less often,
+// and after the longest rest only when an orphan has ended.
+constexpr Duration shortest_rest = milliseconds(5);
+constexpr Duration longest_rest = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -23,60 +27,110 @@ std::uint64_t OrphanHunt::next_mark() {
     return last_mark_;
 }
 
-void OrphanHunt::end(pid_t process) { end_mark(sys_.mark_of(process)); }
-
-void OrphanHunt::end_mark(std::uint64_t mark) {
+void OrphanHunt::end_mark(std::uint64_t mark, ProcessId owner) {
     if (mark == 0) return;
-    if (marks_.size() == most_marks) marks_.erase(marks_.begin());
+    if (marks_.size() == most_marks) {
+        marks_.erase(marks_.begin());
+        owners_.erase(owners_.begin());
+    }
+    owners_.reserve(marks_.size() + 1);
     marks_.push_back(mark);
-    children_.clear();  // a pass that is under way may already be past some of its orphans
-    at_ = 0;
+    owners_.push_back(owner);
+    if (pass_ == Pass::children) {
+        begin_anew();  // a pass that is under way may already be past some of its orphans
+        is_second_ = false;
+    }
+    rest_ = {};
+    rests_until_ = {};
     if (has_looked_) return look_soon();
     has_looked_ = true;
     look();
 }
+
+bool OrphanHunt::is_hunting(ProcessId owner) const { return std::ranges::find(owners_, owner) != owners_.end(); }
 
 void OrphanHunt::orphan_reaped() {
     if (!marks_.empty()) look_soon();
 }
 
 void OrphanHunt::look_soon() {
-    if (!timer_.is_armed()) timer_.arm(steady_clock::now());
+    if (!timer_.is_armed()) timer_.arm(std::max(steady_clock::now(), rests_until_));
 }
 
-bool OrphanHunt::is_hunted(pid_t child) {
-    std::uint64_t const mark = sys_.mark_of(child);
-    return mark != 0 && std::ranges::find(marks_, mark) != marks_.end();
+void OrphanHunt::begin_anew() {
+    pass_ = Pass::children;
+    list_.clear();
+    at_ = 0;
 }
 
 void OrphanHunt::finish() {
     for (int tries = 0; tries < most_tries && !marks_.empty(); ++tries) {
         do
             look();
-        while (at_ != 0);
+        while (at_ != 0 || pass_ != Pass::children);
         if (marks_.empty()) return;
         sys_.wait_a_moment();
-        for (pid_t const child : children_) {
-            if (is_hunted(child)) (void)sys_.reap(child);
+        sys_.list_children(list_);
+        for (pid_t const child : list_) {
+            Marks const its = sys_.marks_of(child);
+            if (std::ranges::any_of(marks_, [its](std::uint64_t mark) { return its.have(mark); }))
+                (void)sys_.reap(child);
         }
     }
 }
 
-/// Does one part of a pass over our children.
+/// Does one part of a pass.
 void OrphanHunt::look() {
-    if (at_ == 0) {
-        sys_.list_children(children_);
-        has_found_ = false;
-    }
-    std::size_t const end = std::min(at_ + most_per_round, children_.size());
-    for (; at_ < end; ++at_) {
-        if (!is_hunted(children_[at_])) continue;
-        (void)sys_.signal(children_[at_], SIGKILL);  // ours, and not reaped: the pid is nobody else's
-        has_found_ = true;
-    }
-    if (at_ < children_.size()) return look_soon();
+    if (at_ == 0) begin_pass();
+    std::size_t const end = std::min(at_ + most_per_round, list_.size());
+    for (; at_ < end; ++at_)
+        has_found_ |= visit(list_[at_]);
+    if (at_ < list_.size()) return look_soon();
     at_ = 0;
-    if (!has_found_) marks_.clear();  // else the end of those that were killed calls look() again
+    end_pass();
+}
+
+void OrphanHunt::begin_pass() {
+    has_found_ = false;
+    switch (pass_) {
+        case Pass::children: return sys_.list_children(list_);
+        case Pass::stop_all: return sys_.list_processes(list_);
+        case Pass::kill_all: list_.assign(known_.begin(), known_.end());
+    }
+}
+
+/// Returns whether this is one that the pass looks for.
+bool OrphanHunt::visit(pid_t pid) {
+    bool const is_stop = pass_ == Pass::stop_all || (pass_ == Pass::children && is_second_);
+    bool const is_there = sys_.signal_marked(pid, marks_, is_stop ? SIGSTOP : SIGKILL).value_or(false);
+    return is_there && (pass_ != Pass::stop_all || known_.insert(pid).second);
+}
+
+void OrphanHunt::end_pass() {
+    switch (pass_) {
+        case Pass::children:
+            if (!has_found_) {
+                marks_.clear();
+                owners_.clear();
+                is_second_ = false;
+                return;
+            }
+            // The ends of those that were killed call look() again.
+            if (!std::exchange(is_second_, true)) return;
+            pass_ = Pass::stop_all;
+            stops_ = 0;
+            known_.clear();
+            return look_soon();
+        case Pass::stop_all:
+            if (!has_found_ || ++stops_ == most_stops) pass_ = Pass::kill_all;
+            return look_soon();
+        case Pass::kill_all:
+            begin_anew();
+            if (rest_ >= longest_rest) return;
+            rest_ = std::max(2 * rest_, shortest_rest);
+            rests_until_ = steady_clock::now() + rest_;
+            return look_soon();
+    }
 }
 
 }  // namespace triton::launcher

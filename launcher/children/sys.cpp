@@ -6,14 +6,17 @@
 #include <charconv>
 #include <csignal>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <string_view>
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/reboot.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/sysmacros.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -155,16 +158,21 @@ pid_t RealSys::own_pid() { return ::getpid(); }
 
 namespace {
 
-constexpr std::size_t most_children = 131'072;  // that are listed: some 15 ms
+constexpr std::size_t most_children = 131'072;  // that are listed, or other processes: some 15 ms
 
-/// The number behind the name of a row, as in "Max realtime timeout      12345     12345     us".
-std::uint64_t number_of_row(std::string_view text, std::string_view name) {
-    std::size_t const at = text.find(name);
-    if (at == text.npos) return 0;
-    std::string_view const row = text.substr(at + name.size());
-    std::size_t const begin = row.find_first_not_of(' ');
-    std::uint64_t number = 0;
-    if (begin != row.npos) (void)std::from_chars(row.data() + begin, row.data() + row.size(), number);
+/// The hard limit of a row, as in "Max realtime timeout      12345     12345     us"; without a number there (it is
+/// "unlimited"): `otherwise`.
+std::uint64_t number_of_row(std::string_view text, std::string_view name, std::uint64_t otherwise) {
+    std::size_t at = text.find(name);
+    if (at == text.npos) return otherwise;
+    text.remove_prefix(at + name.size());
+    for (int column = 0; column < 2; ++column) {
+        text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+        at = std::min(text.find(' '), text.size());
+        if (column == 0) text.remove_prefix(at);
+    }
+    std::uint64_t number = otherwise;
+    (void)std::from_chars(text.data(), text.data() + at, number);
     return number;
 }
 
@@ -192,34 +200,108 @@ void RealSys::list_children(std::vector<pid_t>& children) {
     }
 }
 
-std::uint64_t RealSys::mark_of(pid_t pid) {
-    UniqueFd const file{::open(("/proc/" + std::to_string(pid) + "/limits").c_str(), O_RDONLY | O_CLOEXEC)};
-    char text[4096];
-    ssize_t const size = file ? ::read(file.get(), text, sizeof text) : -1;
-    if (size <= 0) return 0;
-    std::uint64_t const number = number_of_row({text, static_cast<std::size_t>(size)}, "Max realtime timeout");
-    return number >= process::lowest_mark && number <= process::highest_mark ? number : 0;
+namespace {
+
+UniqueFd open_process(pid_t pid, char const* file, int flags = O_RDONLY | O_CLOEXEC) {
+    return UniqueFd{::open(("/proc/" + std::to_string(pid) + "/" + file).c_str(), flags)};
 }
 
-pid_t RealSys::parent_of(pid_t pid) {
-    UniqueFd const file{::open(("/proc/" + std::to_string(pid) + "/status").c_str(), O_RDONLY | O_CLOEXEC)};
-    char text[2048];
-    ssize_t const size = file ? ::read(file.get(), text, sizeof text) : -1;
-    if (size <= 0) return 0;
-    // A name cannot fake a line: newlines in it are escaped. Source: proc(5), /proc/pid/status.
+Marks read_marks(int file, process::MarkLimits const& limits) {
+    char text[4096];
+    ssize_t const size = file >= 0 ? ::read(file, text, sizeof text) : -1;
+    if (size <= 0) return {};
     std::string_view const all{text, static_cast<std::size_t>(size)};
-    auto const value_of = [all](std::string_view name) {
-        std::size_t const at = all.find(name);
-        return at == all.npos ? std::string_view() : all.substr(at + name.size());
-    };
-    std::string_view const state = value_of("\nState:\t");
-    auto const number_of = [](std::string_view value) {
+    std::uint64_t const falling = number_of_row(all, "Max realtime timeout", 0);
+    std::uint64_t const locks = number_of_row(all, "Max file locks", RLIM_INFINITY);
+    return {.falling = falling >= process::lowest_mark && falling <= process::highest_mark ? falling : 0,
+            .rising = limits.mark_of_locks(locks),
+            .is_rising_set = limits.is_set(locks)};
+}
+
+/// What /proc/pid/status says. A name cannot fake a line: newlines in it are escaped. Source: proc(5).
+class ProcessStatusText {
+public:
+    explicit ProcessStatusText(int file) {
+        ssize_t const size = file >= 0 ? ::read(file, text_, sizeof text_) : -1;
+        if (size > 0) all_ = {text_, static_cast<std::size_t>(size)};
+    }
+    [[nodiscard]] bool lives() const {
+        std::string_view const state = value_of("\nState:\t");
+        return !state.empty() && state.front() != 'Z' && state.front() != 'X' && state.front() != 'x';
+    }
+    [[nodiscard]] pid_t number_of(std::string_view name) const {
+        std::string_view const value = value_of(name);
         pid_t number = 0;
         (void)std::from_chars(value.data(), value.data() + value.size(), number);
         return number;
+    }
+    [[nodiscard]] std::string_view value_of(std::string_view name) const {
+        std::size_t const at = all_.find(name);
+        return at == all_.npos ? std::string_view() : all_.substr(at + name.size());
+    }
+
+private:
+    char text_[2048];
+    std::string_view all_;
+};
+
+}  // namespace
+
+Marks RealSys::marks_of(pid_t pid) { return read_marks(open_process(pid, "limits").get(), spawner_.mark_limits()); }
+
+pid_t RealSys::parent_of(pid_t pid) {
+    ProcessStatusText const status(open_process(pid, "status").get());
+    return status.lives() && status.number_of("\nTgid:\t") == pid ? status.number_of("\nPPid:\t") : 0;
+}
+
+std::optional<uid_t> RealSys::user_of(pid_t pid) {
+    ProcessStatusText const status(open_process(pid, "status").get());
+    std::string_view text = status.value_of("\nUid:\t");  // real, effective, saved, and that for files
+    std::optional<uid_t> user;
+    for (int which = 0; which < 4; ++which) {
+        uid_t one = 0;
+        auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), one);
+        if (error != std::errc{} || (user && *user != one)) return std::nullopt;
+        user = one;
+        text.remove_prefix(std::min(static_cast<std::size_t>(end - text.data()) + 1, text.size()));
+    }
+    return user;
+}
+
+/// A directory of /proc names the same process for ever, as a pidfd does, and pidfd_send_signal(2) takes it. Where the
+/// call is missing or refused, only children are signalled by their pid: until they are reaped nobody else gets it.
+std::expected<bool, int> RealSys::signal_marked(pid_t pid, std::span<std::uint64_t const> marks, int signo) {
+    UniqueFd const process = open_process(pid, "", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (!process) return false;
+    UniqueFd const limits{::openat(process.get(), "limits", O_RDONLY | O_CLOEXEC)};
+    Marks const its = read_marks(limits.get(), spawner_.mark_limits());
+    if (std::ranges::none_of(marks, [its](std::uint64_t mark) { return its.have(mark); })) return false;
+    UniqueFd const file{::openat(process.get(), "status", O_RDONLY | O_CLOEXEC)};
+    ProcessStatusText const status(file.get());
+    if (!status.lives()) return false;
+    if (::syscall(SYS_pidfd_send_signal, process.get(), signo, nullptr, 0) == 0) return true;
+    int error = errno;
+    if (error == ESRCH) return false;
+    if (status.number_of("\nPPid:\t") == ::getpid()) error = signal(pid, signo);
+    if (error == 0 || error == ESRCH) return error == 0;
+    return std::unexpected(error);
+}
+
+void RealSys::list_processes(std::vector<pid_t>& processes) {
+    struct Close {
+        void operator()(DIR* directory) const { (void)::closedir(directory); }
     };
-    bool const has_ended = state.empty() || state.front() == 'Z' || state.front() == 'X' || state.front() == 'x';
-    return has_ended || number_of(value_of("\nTgid:\t")) != pid ? 0 : number_of(value_of("\nPPid:\t"));
+    processes.clear();
+    std::unique_ptr<DIR, Close> const directory{::opendir("/proc")};
+    if (!directory) return list_children(processes);
+    while (processes.size() < most_children) {
+        dirent const* const entry = ::readdir(directory.get());
+        if (!entry) return;
+        std::string_view const name = entry->d_name;
+        pid_t pid = 0;
+        auto const [end, error] = std::from_chars(name.data(), name.data() + name.size(), pid);
+        if (error == std::errc{} && end == name.data() + name.size()) processes.push_back(pid);
+    }
 }
 
 bool RealSys::adopts_orphans() {

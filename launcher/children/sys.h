@@ -26,6 +26,19 @@ struct CopyLimits {
     static constexpr unsigned long file = 8UL << 20;      ///< bytes of the longest file that it writes
 };
 
+/// The mark of a start as the two limits of a process have it (process::MarkLimits). A process can lower its limits,
+/// and then they differ.
+struct Marks {
+    std::uint64_t falling = 0;   ///< 0: none
+    std::uint64_t rising = 0;    ///< 0: none
+    bool is_rising_set = false;  ///< else that limit is as ours: no start has set it
+
+    /// The process was started with this mark, or by a process that was: nobody else can have both.
+    [[nodiscard]] bool are(std::uint64_t mark) const { return mark != 0 && falling == mark && rising == mark; }
+    /// The same, or it has changed one of the two.
+    [[nodiscard]] bool have(std::uint64_t mark) const { return mark != 0 && (falling == mark || rising == mark); }
+};
+
 /// What the rooms of the launcher ask of the kernel about processes, signals and the launcher itself. A test has a fake
 /// that answers by a script.
 ///
@@ -71,12 +84,18 @@ public:
     virtual pid_t own_pid() = 0;
     /// Replaces the content with our children, as many as a bounded read gives, including ended ones.
     virtual void list_children(std::vector<pid_t>& children) = 0;
-    /// The mark that the process was started with or has inherited, see process::StartFiles; 0: none, or no such
-    /// process.
-    virtual std::uint64_t mark_of(pid_t pid) = 0;
+    /// The mark that the process was started with or has inherited. None also when there is no such process.
+    virtual Marks marks_of(pid_t pid) = 0;
     /// The parent of a process that lives; 0: there is no such process, it has ended, or that is the number of another
     /// thread than its first one, whose end nobody is told of.
     virtual pid_t parent_of(pid_t pid) = 0;
+    /// The user that a process is in every respect; nullopt: it is one of several, or there is no such process.
+    virtual std::optional<uid_t> user_of(pid_t pid) = 0;
+    /// Signals this process if it has one of the marks and lives, and returns whether that is so. Never reaches another
+    /// process that has got its pid meanwhile. Returns an errno when it could not be signalled.
+    virtual std::expected<bool, int> signal_marked(pid_t pid, std::span<std::uint64_t const> marks, int signo) = 0;
+    /// Replaces the content with all processes that we may see, as many as a bounded read gives.
+    virtual void list_processes(std::vector<pid_t>& processes) = 0;
     /// Whether what processes of ours leave behind becomes our child: we are PID 1 or a subreaper.
     virtual bool adopts_orphans() = 0;
     /// A millisecond in which those that were killed may end.
@@ -122,8 +141,11 @@ public:
     int take_stop(pid_t pid) override;
     pid_t own_pid() override;
     void list_children(std::vector<pid_t>& children) override;
-    std::uint64_t mark_of(pid_t pid) override;
+    Marks marks_of(pid_t pid) override;
     pid_t parent_of(pid_t pid) override;
+    std::optional<uid_t> user_of(pid_t pid) override;
+    std::expected<bool, int> signal_marked(pid_t pid, std::span<std::uint64_t const> marks, int signo) override;
+    void list_processes(std::vector<pid_t>& processes) override;
     bool adopts_orphans() override;
     void wait_a_moment() override;
     std::expected<std::size_t, int> read_signals(int fd, std::span<signalfd_siginfo> infos) override;

@@ -22,11 +22,12 @@
 
 namespace triton::launcher {
 
-/// What a process is doing, as the supervisor reports it. The interface description has the names, too.
+/// What a process is doing, as the supervisor reports it. The interface description has the names, too. A process that
+/// has ended while the rest of its tree is on its way out is stopping, too.
 inline constexpr std::array<std::string_view, process_states> process_state_names{
     "down",    "waiting", "starting", "activating", "up",   "draining",  "pre_stop", "stopping",
-    "killing", "backoff", "done",     "failed",     "held", "executing", "undoing"};
-static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::undoing) + 1);
+    "killing", "backoff", "done",     "failed",     "held", "executing", "undoing",  "stopping"};
+static_assert(process_state_names.size() == static_cast<std::size_t>(ProcessState::clearing) + 1);
 
 constexpr std::string_view name_of(ProcessState state) { return process_state_names[static_cast<std::size_t>(state)]; }
 
@@ -45,15 +46,43 @@ struct LastExit {
 struct ProcessStatus {
     std::uint32_t number = 1;
     ProcessState state = ProcessState::down;
-    bool is_unwell = false;  ///< up, but no longer ready: a check that only reports has failed
+    bool is_unwell = false;        ///< up, but no longer ready: a check that only reports has failed
+    bool is_beyond_reach = false;  ///< it could not be signalled: nobody can bring about the end that a stop waits for
     std::optional<pid_t> pid;
     std::optional<Duration> uptime;       ///< of the running process
     std::optional<Duration> since_start;  ///< since the latest start, of a process that has ended too
+    std::optional<Duration> since_end;    ///< since the latest end
     std::uint32_t starts = 0;             ///< so far: grows by one at each start, failed ones included
     std::optional<LastExit> last_exit;
     std::optional<Duration> restart_in;  ///< in backoff
     std::string status_text;             ///< what it said by STATUS= (sd_notify(3)), any bytes; empty: nothing
     std::string version;                 ///< of the configuration that it was started from; empty: none
+};
+
+/// One of the latest ends of a process.
+struct PastEnd {
+    std::int64_t time = 0;  ///< microseconds since 1970, UTC
+    Duration run{};
+    LastExit exit{};
+    std::string_view reason{};  ///< why the launcher stopped it, one of end_reason_names; empty: it ended by itself
+};
+inline constexpr std::array<std::string_view, 5> end_reason_names{"stopped", "start_timeout", "watchdog", "unhealthy",
+                                                                  "run_timeout"};
+static_assert(end_reason_names.size() == static_cast<std::size_t>(Fault::run_timeout) + 1);
+
+/// One of the latest results of a readiness probe or a health check.
+struct PastCheck {
+    std::string check;      ///< "readiness", "health", "health NAME"
+    std::int64_t time = 0;  ///< microseconds since 1970, UTC
+    bool is_ok = false;
+    std::string_view why{};     ///< it has failed: "exit code 7"
+    std::string_view output{};  ///< the end of what it printed, any bytes
+};
+
+/// Both the oldest first; of a check the results one after the other. The texts are borrowed for the call.
+struct ProcessPast {
+    std::vector<PastEnd> ends;
+    std::vector<PastCheck> checks;
 };
 
 /// What a process uses: from its cgroup, otherwise from /proc (process_usage.h).
@@ -220,6 +249,9 @@ struct UpgradeVersions {
 /// When the outcome of a reload is known.
 enum class Reloaded : std::uint8_t { now, later };
 
+/// What a process that has ended has left behind. `stuck`: SIGKILL has not ended it in five seconds.
+enum class Leftovers : std::uint8_t { none, ending, stuck };
+
 class ControlBackend {
 public:
     virtual ~ControlBackend() = default;
@@ -230,8 +262,12 @@ public:
     [[nodiscard]] virtual ProgramStatus program(std::size_t index) const = 0;
     [[nodiscard]] virtual ProgramDescription describe(std::size_t index) const = 0;
     [[nodiscard]] virtual ProcessStatus process(std::size_t program, std::uint32_t number) const = 0;
+    [[nodiscard]] virtual ProcessPast past(std::size_t program, std::uint32_t number) const = 0;
     /// Reads a file or two. The server asks for a few processes a round.
     [[nodiscard]] virtual ProcessUsage usage(std::size_t program, std::uint32_t number) const = 0;
+
+    /// Of a process that is down. While it is `ending`, ControlServer::state_changed() follows.
+    [[nodiscard]] virtual Leftovers leftovers(std::size_t program, std::uint32_t number) = 0;
 
     /// Names of the programs that this one requires, directly or not, that do not run and will not start by themselves:
     /// each behind those that it requires itself.

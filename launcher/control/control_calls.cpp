@@ -152,7 +152,8 @@ constexpr ParameterRow process{"process", false,
                                read_number<&CallParameters::process, 1, std::numeric_limits<std::uint32_t>::max()>};
 constexpr ParameterRow wait{"wait", false, read_flag<&CallParameters::waits>};
 
-constexpr std::array list_parameters{ParameterRow{"program", false, read_text<&CallParameters::program>}, process};
+constexpr std::array list_parameters{ParameterRow{"program", false, read_text<&CallParameters::program>}, process,
+                                     ParameterRow{"history", false, read_flag<&CallParameters::has_history>}};
 constexpr std::array program_only{program};
 constexpr ParameterRow alone{"alone", false, read_flag<&CallParameters::is_alone>};
 constexpr std::array verb_parameters{program, process, wait, alone};

@@ -34,6 +34,7 @@ struct CallParameters {
     std::optional<std::uint64_t> after;  ///< sequence of a line
     bool waits = false;
     bool is_alone = false;
+    bool has_history = false;
     bool follows = false;
     bool is_read_only = false;
     bool is_live = false;  ///< Subscribe: without kept events

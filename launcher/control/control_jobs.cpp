@@ -84,7 +84,11 @@ bool ListJob::write_next() {
         return !program_;
     }
     ProcessStatus const process = context_.backend.process(*at, next_);
-    if (!is_left_over(program, process)) write_process(text_, process, context_.backend.usage(*at, next_));
+    if (!is_left_over(program, process)) {
+        ProcessPast past;
+        if (has_history_) past = context_.backend.past(*at, next_);
+        write_process(text_, process, context_.backend.usage(*at, next_), has_history_ ? &past : nullptr);
+    }
     ++next_;
     return true;
 }
@@ -95,7 +99,7 @@ void ListJob::run(Session& session) {
     bool goes_on = true;
     while (goes_on && server.has_work_left() && text_.size() < most) {
         if (!std::exchange(is_begun_, true)) text_.open('{').key("programs").open('[');
-        server.charge(1);
+        server.charge(has_history_ ? 4 : 1);
         goes_on = write_next();
     }
     if (goes_on && !session.wants_more) {
@@ -153,7 +157,10 @@ void WaitJob::look_at_processes(Session& session, std::size_t program, std::uint
         ProcessStatus const process = context_.backend.process(program, next_);
         if (makes_one_run_ && is_free_place(process, starts)) continue;
         switch (judge(what_, process, starts)) {
-            case WaitAnswer::reached: has_run_ = true; break;
+            case WaitAnswer::reached:
+                if (what_ == WaitFor::stopped && has_leftovers(session, program)) return;
+                has_run_ = true;
+                break;
             case WaitAnswer::not_yet:
                 if (process.state == ProcessState::waiting && is_held_up(session, program)) return;
                 seen_ = context_.changes;
@@ -173,6 +180,19 @@ bool WaitJob::is_held_up(Session& session, std::size_t program) {
     std::string const names = joined(context_.backend.held_up_by(program), ", ");
     if (names.empty()) return false;
     context_.server->fail_call(session, {ErrorKind::refused, {}, "waits for what is held or has failed: " + names, {}});
+    return true;
+}
+
+/// Whether what the process has left behind still lives; when it does not die, the call has been answered.
+bool WaitJob::has_leftovers(Session& session, std::size_t program) {
+    switch (context_.backend.leftovers(program, next_)) {
+        case Leftovers::none: return false;
+        case Leftovers::ending: seen_ = context_.changes; return true;
+        case Leftovers::stuck: break;
+    }
+    std::string const text = "process " + std::to_string(next_) +
+                             " has ended, but not all that it has started: SIGKILL was sent, and processes still live";
+    context_.server->fail_call(session, {ErrorKind::timeout, {}, text, {}});
     return true;
 }
 

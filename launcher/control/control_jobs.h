@@ -43,8 +43,9 @@ public:
 /// A list that is written a few processes a round. With "more" each part is sent, else it grows until it is whole.
 class ListJob : public TaggedJob<JobTag::list> {
 public:
-    ListJob(ControlContext& context, std::optional<std::string> program, std::optional<std::uint32_t> process)
-        : context_(context), program_(std::move(program)), process_(process) {}
+    ListJob(ControlContext& context, std::optional<std::string> program, std::optional<std::uint32_t> process,
+            bool has_history)
+        : context_(context), program_(std::move(program)), process_(process), has_history_(has_history) {}
     [[nodiscard]] bool is_due() const override { return true; }
     [[nodiscard]] bool is_answering() const override { return true; }
     void run(varlink::Session& session) override;
@@ -57,6 +58,7 @@ private:
     ControlContext& context_;
     std::optional<std::string> program_;    // nullopt: all
     std::optional<std::uint32_t> process_;  // nullopt: all
+    bool has_history_;                      // ends and results of checks, too
     std::optional<std::string> name_;       // of the current program; nullopt: before the first one
     std::size_t index_ = 0;                 // where it was last
     std::uint32_t next_ = 1;                // its next process
@@ -85,6 +87,7 @@ public:
 private:
     void look_at_processes(varlink::Session& session, std::size_t program, std::uint32_t last);
     bool is_held_up(varlink::Session& session, std::size_t program);
+    bool has_leftovers(varlink::Session& session, std::size_t program);
     void not_reached(varlink::Session& session, ProcessStatus const& process);
 
     ControlContext& context_;

@@ -63,7 +63,7 @@ void ControlMethods::list(Session& session, CallParameters const& parameters) {
         if (number > 0 && is_left_over(backend_.program(which->program), backend_.process(which->program, number)))
             return context_.no_such_process(session, *parameters.program, number);
     }
-    session.begin(std::make_unique<ListJob>(context_, parameters.program, parameters.process));
+    session.begin(std::make_unique<ListJob>(context_, parameters.program, parameters.process, parameters.has_history));
 }
 
 void ControlMethods::describe(Session& session, CallParameters const& parameters) {

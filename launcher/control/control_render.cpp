@@ -6,8 +6,8 @@ namespace triton::launcher {
 
 namespace {
 
-void write_last_exit(json::Writer& out, LastExit const& last) {
-    out.open('{');
+/// The members of a LastExit, without its brackets.
+void write_exit(json::Writer& out, LastExit const& last) {
     if (!last.error.empty()) {
         out.key("error").value(std::string_view(last.error));
     } else if (last.signal != 0) {
@@ -15,7 +15,26 @@ void write_last_exit(json::Writer& out, LastExit const& last) {
     } else {
         out.key("code").value(std::int64_t{last.code});
     }
-    out.key("oom_killed").value(last.was_oom_killed).close('}');
+    out.key("oom_killed").value(last.was_oom_killed);
+}
+
+void write_past(json::Writer& out, ProcessPast const& past) {
+    out.key("ends").open('[');
+    for (PastEnd const& end : past.ends) {
+        out.open('{').key("time").seconds(end.time).key("run_seconds").value(end.run);
+        write_exit(out, end.exit);
+        if (!end.reason.empty()) out.key("reason").value(end.reason);
+        out.close('}');
+    }
+    out.close(']').key("checks").open('[');
+    for (PastCheck const& check : past.checks) {
+        out.open('{').key("check").value(std::string_view(check.check)).key("time").seconds(check.time);
+        out.key("ok").value(check.is_ok);
+        if (!check.why.empty()) out.key("why").value(check.why);
+        if (!check.output.empty()) out.key("output").value(check.output);
+        out.close('}');
+    }
+    out.close(']');
 }
 
 void write_reporter(json::Writer& out, ReporterStatus const& reporter) {
@@ -38,7 +57,8 @@ void open_program(json::Writer& out, ProgramStatus const& program) {
     out.key("processes").open('[');
 }
 
-void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage const& usage) {
+void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage const& usage,
+                   ProcessPast const* past) {
     out.open('{').key("number").value(std::int64_t{process.number});
     out.key("state").value(name_of(process.state));
     if (!process.version.empty()) out.key("version").value(std::string_view(process.version));
@@ -50,9 +70,14 @@ void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage
     out.key("ready").value(process.state == ProcessState::up && !process.is_unwell);
     if (usage.memory) out.key("memory_bytes").value(static_cast<std::int64_t>(*usage.memory));
     if (usage.cpu_time) out.key("cpu_seconds").value(*usage.cpu_time);
-    if (process.last_exit) write_last_exit((out.key("last_exit"), out), *process.last_exit);
+    if (process.last_exit) {
+        write_exit(out.key("last_exit").open('{'), *process.last_exit);
+        out.close('}');
+    }
+    if (process.since_end) out.key("ended_seconds_ago").value(*process.since_end);
     if (process.restart_in) out.key("restart_in_seconds").value(*process.restart_in);
     if (!process.status_text.empty()) out.key("status").value(std::string_view(process.status_text));
+    if (past) write_past(out, *past);
     out.close('}');
 }
 

@@ -12,7 +12,9 @@ namespace triton::launcher {
 
 /// A Program up to and with the opening bracket of its processes; the caller adds them and closes both.
 void open_program(json::Writer& out, ProgramStatus const& program);
-void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage const& usage);
+/// `past`: null: it was not asked for.
+void write_process(json::Writer& out, ProcessStatus const& process, ProcessUsage const& usage,
+                   ProcessPast const* past = nullptr);
 void write_description(json::Writer& out, ProgramDescription const& description);
 void write_launcher(json::Writer& out, LauncherStatus const& launcher, std::span<std::string const> programs);
 /// The parameters of an answer of WatchConfiguration.

@@ -32,6 +32,8 @@ WaitAnswer judge(WaitFor what, ProcessStatus const& process, std::uint32_t start
         if (is_one_of(process.state, good)) return WaitAnswer::reached;
         return is_one_of(process.state, bad) ? WaitAnswer::never : WaitAnswer::not_yet;
     };
+    bool const is_to_end = is_one_of(process.state, {draining, pre_stop, stopping, killing});
+    if (process.is_beyond_reach && is_to_end) return WaitAnswer::never;
     switch (what) {
         case WaitFor::ready:
             if (process.is_unwell) return WaitAnswer::not_yet;

@@ -52,8 +52,25 @@ Result<> print(std::vector<std::string> const& lines) {
     return print(text);
 }
 
+/// Seconds since 1970, UTC.
+double wall_clock() {
+    return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
 void complain(std::string_view text) {
     (void)write_all(STDERR_FILENO, "triton-launch ctl: " + printable(text) + "\n");  // nobody else to tell
+}
+
+/// Adds what an operator can do about a launcher that cannot be reached.
+void add_advice(Error& error) {
+    if (error.kind == ErrorKind::denied) {
+        error.details.emplace_back(
+            "Run it as the user of the launcher or as root; --control-group of the launcher lets others in.");
+    } else if (error.kind != ErrorKind::timeout) {
+        error.details.emplace_back(
+            "Is a launcher running with --control-socket? Another path than this is given by --socket PATH "
+            "or $TRITON_LAUNCH_CONTROL_SOCKET.");
+    }
 }
 
 /// The value of a variable; empty when it is not set.
@@ -159,6 +176,7 @@ public:
     // The commands. A row of ctl_commands() names each.
     Result<> status();
     Result<> describe();
+    Result<> history();
     Result<> start();
     Result<> stop();
     Result<> restart();
@@ -192,13 +210,16 @@ private:
     Result<json::Object> ask(varlink::Connection& connection, std::string_view method,
                              std::string_view parameters = "{}", Patience patience = Patience::answer);
     Result<> greet(varlink::Connection& connection);
-    Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets);
+    enum class With : std::uint8_t { status, history };
+    Result<Programs> programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets,
+                              With with = With::status);
     using IsApt = bool (*)(json::Object const& program);
     Result<std::vector<CtlTarget>> targets(varlink::Connection& connection, IsApt is_apt = nullptr);
     Error explained(varlink::Connection& connection, varlink::Reply const& reply);
     Error with_suggestion(Error error, varlink::Connection& connection, std::string const& program);
 
     Result<> command(std::string_view method);
+    Result<> tell_rejection(varlink::Connection& connection);
     Result<> command(varlink::Connection& connection, std::string_view method, CtlTarget const& target, bool is_alone);
     Result<> with_others(varlink::Connection& connection, std::string_view method, CtlTarget const& target,
                          json::Array const& others);
@@ -216,6 +237,7 @@ private:
 
 Result<varlink::Connection> Ctl::connect() const {
     auto connection = varlink::Connection::connect(options_.socket, options_.timeout.value_or(answer_limit));
+    if (!connection) add_advice(connection.error());
     if (!connection && connection.error().kind != ErrorKind::timeout)
         connection.error().kind = ErrorKind::unavailable;  // whatever has kept us from the launcher
     return connection;
@@ -277,20 +299,28 @@ Error Ctl::with_suggestion(Error error, varlink::Connection& connection, std::st
     auto const status = ask(connection, "GetStatus");
     if (!status) return error;
     std::vector<std::string_view> known;
+    bool has_unnamed = false;  // that of a configuration without "programs"
     for (json::Node const& name : list_of(object_of(*status, "launcher"), "programs")) {
-        if (auto const* const text = name.get<std::string>(); text && !text->empty()) known.push_back(*text);
+        auto const* const text = name.get<std::string>();
+        if (text && text->empty()) has_unnamed = true;
+        if (text && !text->empty()) known.push_back(*text);
     }
     bool const is_known = std::ranges::find(known, program) != known.end();  // then the process is the unknown one
-    if (auto const meant = is_known ? std::nullopt : nearest(program, known))
+    if (auto const meant = is_known ? std::nullopt : nearest(program, known)) {
         error.reason.append("; did you mean ").append(printable(*meant)).append("?");
+    } else if (has_unnamed && !is_known && !program.empty()) {
+        error.reason += "; the program of this configuration has no name: it is -, and its processes are -:1 and so on";
+    }
     return error;
 }
 
-Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets) {
+Result<Ctl::Programs> Ctl::programs(varlink::Connection& connection, std::vector<CtlTarget> const& targets, With with) {
     Programs found;
     for (std::size_t i = 0; i < std::max<std::size_t>(1, targets.size()); ++i) {
-        std::string const parameters = targets.empty() ? "{}" : target_parameters(targets[i]).close('}').text();
-        connection.call(launcher_name("List"), parameters, true);
+        json::Writer parameters;
+        targets.empty() ? void(parameters.open('{')) : void(parameters = target_parameters(targets[i]));
+        if (with == With::history) parameters.key("history").value(true);
+        connection.call(launcher_name("List"), parameters.close('}').text(), true);
         for (bool goes_on = true; goes_on;) {
             auto reply = next(connection, Patience::answer);
             if (!reply) {
@@ -339,6 +369,18 @@ Result<std::vector<CtlTarget>> Ctl::targets(varlink::Connection& connection, IsA
     return all;
 }
 
+namespace {
+
+/// A member of an object.
+std::string programs_json(std::vector<json::Object> const& programs) {
+    std::string text = R"("programs":[)";
+    for (json::Object const& program : programs)
+        text += (text.ends_with('[') ? "" : ",") + json_text(program);
+    return text + "]";
+}
+
+}  // namespace
+
 Result<> Ctl::status() {
     varlink::Connection connection = TRY(connect());
     std::vector<CtlTarget> const asked = TRY(targets(connection));
@@ -347,15 +389,11 @@ Result<> Ctl::status() {
     json::Object const status = is_all ? TRY(ask(connection, "GetStatus")) : json::Object{};
     json::Object const& launcher = object_of(status, "launcher");
     if (options_.is_json) {
-        std::string text = R"({"programs":[)";
-        for (json::Object const& program : found)
-            text += (text.ends_with('[') ? "" : ",") + json_text(program);
-        return print(text + "]" + (is_all ? ",\"launcher\":" + json_text(launcher) : "") + "}\n");
+        return print("{" + programs_json(found) + (is_all ? ",\"launcher\":" + json_text(launcher) : "") + "}\n");
     }
     if (is_all && !options_.shows_all) drop_internal(found);
     std::vector<std::string> lines = status_lines(found, is_colored_);
-    auto const now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-    auto notes = launcher_lines(launcher, now);
+    auto notes = launcher_lines(launcher, wall_clock());
     if (!notes.empty()) lines.emplace_back("\n");
     std::ranges::move(notes, std::back_inserter(lines));
     return print(lines);
@@ -366,14 +404,24 @@ Result<> Ctl::describe() {
     CtlTarget const& target = options_.targets.front();
     auto const described = ask(connection, "Describe", target_parameters(target).close('}').text());
     if (!described) return std::unexpected(with_suggestion(described.error(), connection, target.program));
-    Programs const found = TRY(programs(connection, options_.targets));
+    auto listed = programs(connection, options_.targets, With::history);
+    if (!listed) listed = programs(connection, options_.targets);  // an older launcher has no history
+    Programs const found = TRY(std::move(listed));
     json::Object const& description = object_of(*described, "description");
     if (options_.is_json) {
         std::string const program = found.empty() ? "{}" : json_text(found.front());
         return print(R"({"program":)" + program + R"(,"description":)" + json_text(description) + "}\n");
     }
     TRY(print(description_text(description, found.empty() ? json::Object{} : found.front()) + "\n"));
-    return print(status_lines(found, is_colored_));
+    TRY(print(status_lines(found, is_colored_)));
+    return print(check_lines(found, wall_clock()));
+}
+
+Result<> Ctl::history() {
+    varlink::Connection connection = TRY(connect());
+    Programs const found = TRY(programs(connection, TRY(targets(connection)), With::history));
+    if (options_.is_json) return print("{" + programs_json(found) + "}\n");
+    return print(history_lines(found, is_colored_));
 }
 
 namespace {
@@ -425,12 +473,24 @@ Result<> Ctl::command(std::string_view method) {
     varlink::Connection connection = TRY(connect());
     bool const is_stop = method == "Stop";
     bool const is_alone = !is_stop || !options_.is_forced;
+    if (!is_stop) TRY(tell_rejection(connection));
     members_ = TRY(targets(connection, is_stop             ? nullptr
                                        : method == "Start" ? is_to_start
                                                            : is_to_run));
     for (CtlTarget const& target : members_) {
         if (std::ranges::find(started_, target) == started_.end()) TRY(command(connection, method, target, is_alone));
     }
+    return {};
+}
+
+/// Whoever has changed the configuration and restarts a program expects that it runs with the change.
+Result<> Ctl::tell_rejection(varlink::Connection& connection) {
+    json::Object const status = TRY(ask(connection, "GetStatus"));
+    json::Array const& reasons = list_of(object_of(status, "launcher"), "rejection");
+    auto const* const first = reasons.empty() ? nullptr : reasons.front().get<std::string>();
+    if (!first) return {};
+    complain("the newest configuration was rejected, so the one before it is used: " + *first +
+             (reasons.size() > 1 ? " (and " + std::to_string(reasons.size() - 1) + " more; reload prints all)" : ""));
     return {};
 }
 
@@ -785,9 +845,10 @@ Result<> Ctl::run() { return options_.wants_help ? help() : (this->*options_.com
 
 std::span<CtlCommand const> ctl_commands() {
     using enum CtlTakes;
-    static constexpr std::array<CtlCommand, 18> commands{{
+    static constexpr std::array<CtlCommand, 19> commands{{
         {"status", maybe_targets, " all ", "status [NAME[:N]...]", "show a table of what runs", &Ctl::status},
         {"describe", one_target, "", "describe NAME", "show everything about one program", &Ctl::describe},
+        {"history", maybe_targets, "", "history [NAME[:N]...]", "show when and why processes ended", &Ctl::history},
         {"start", targets, " no-wait no-deps ", "start NAME[:N]...", "start what does not run", &Ctl::start},
         {"stop", targets, " no-wait force with-dependents ", "stop NAME[:N]...", "stop, and hold until started again",
          &Ctl::stop},

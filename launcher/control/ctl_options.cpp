@@ -154,12 +154,13 @@ Result<CtlTarget> parse_target(std::string_view text) {
 }
 
 template <class Rows>
-std::string did_you_mean(std::string_view word, Rows const& rows) {
+std::string did_you_mean(std::string_view word, Rows const& rows, std::string_view dashes = {}) {
     std::vector<std::string_view> names;
     for (auto const& row : rows)
         names.push_back(row.name);
     auto const meant = nearest(word, names);
-    return meant ? "; did you mean \"" + std::string(*meant) + "\"?" : "";
+    if (!meant) return "; triton-launch ctl --help lists all";
+    return "; did you mean " + std::string(dashes) + std::string(*meant) + "?";
 }
 
 bool is_everywhere(OptionRow const& row) {
@@ -180,7 +181,7 @@ Result<OptionRow const*> find_option(std::string_view word) {
         if (is_long ? row.name == name : row.letter != 0 && row.letter == name.front()) return &row;
     }
     return fail("unknown option " + json::shown(word.substr(0, word.find('='))) +
-                (is_long ? did_you_mean(name, option_rows) : ""));
+                did_you_mean(name, option_rows, "--"));
 }
 
 /// -fn20, -f -n 20, --lines=20, --lines 20
@@ -267,7 +268,7 @@ Result<> take_words(CtlCommand const& row, std::span<std::string_view const> wor
             if (words.empty()) return missing("the signal");
             std::string_view const name = words.front();
             if (parse_signal(name.data(), name.data() + name.size()) < 0)
-                return fail(json::quoted(name) + " is not a signal (for example TERM, 15, RTMIN+3)");
+                return fail(json::quoted(name) + " is not a signal (for example TERM, 15, RTMIN+3)" + usage);
             options.signal = name;
             words = words.subspan(1);
             most = words.size();

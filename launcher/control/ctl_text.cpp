@@ -6,6 +6,7 @@
 #include <tuple>
 
 #include "launcher/control/control_backend.h"
+#include "lib/base/rfc3339.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/varlink/codec.h"
@@ -75,6 +76,39 @@ std::string configuration_text(json::Object const& launcher) {
     return text;
 }
 
+std::string exit_text(json::Object const& exit) {
+    if (std::string const error = text_of(exit, "error"); !error.empty()) return printable(error);
+    std::string text = printable(text_of(exit, "signal"));
+    if (text.empty()) text = "code " + std::to_string(number_of(exit, "code").value_or(0));
+    if (flag_of(exit, "oom_killed")) text += " (out of memory)";
+    return text;
+}
+
+/// Why the launcher has stopped a process, in words.
+std::string reason_text(json::Object const& end) {
+    std::string const reason = text_of(end, "reason");
+    if (reason == "stopped") return "was stopped";
+    if (reason == "start_timeout") return "was not ready in time";
+    if (reason == "watchdog") return "missed its watchdog";
+    if (reason == "unhealthy") return "a check failed";
+    if (reason == "run_timeout") return "took too long";
+    return reason.empty() ? "-" : printable(reason);
+}
+
+template <class Call>
+void for_each_process(std::vector<json::Object> const& programs, Call const& call) {
+    for (json::Object const& program : programs) {
+        for (Node const& node : list_of(program, "processes"))
+            if (auto const* const process = node.get<json::Object>()) call(program, *process);
+    }
+}
+
+template <class Call>
+void for_each_object(json::Array const& list, Call const& call) {
+    for (Node const& node : list)
+        if (auto const* const object = node.get<json::Object>()) call(*object);
+}
+
 std::string words(json::Array const& list, std::string_view separator) {
     std::string text;
     for (Node const& node : list) {
@@ -121,10 +155,8 @@ std::string short_bytes(std::int64_t bytes) {
 std::string last_exit_text(json::Object const& process) {
     json::Object const& last = object_of(process, "last_exit");
     if (last.empty()) return "-";
-    if (std::string const error = text_of(last, "error"); !error.empty()) return printable(error);
-    std::string text = printable(text_of(last, "signal"));
-    if (text.empty()) text = "code " + std::to_string(number_of(last, "code").value_or(0));
-    if (flag_of(last, "oom_killed")) text += " (out of memory)";
+    std::string text = exit_text(last);
+    if (auto const ago = real_of(process, "ended_seconds_ago")) text += ", " + short_duration(*ago) + " ago";
     return text;
 }
 
@@ -311,6 +343,42 @@ std::vector<std::string> top_lines(std::vector<json::Object> const& programs, Cp
     for (Row& row : rows)
         table.add(std::move(row.cells), row.color, 2);
     return table.lines("lrlrrrrrr", is_colored);
+}
+
+std::vector<std::string> check_lines(std::vector<json::Object> const& programs, double now) {
+    std::vector<std::string> lines;
+    for_each_process(programs, [&](json::Object const& program, json::Object const& process) {
+        std::string const who =
+            shown_program(text_of(program, "name")) + ":" + or_dash(number_of(process, "number")) + " ";
+        for_each_object(list_of(process, "checks"), [&](json::Object const& check) {
+            if (lines.empty()) lines.emplace_back("\n");
+            double const ago = now - real_of(check, "time").value_or(now);
+            std::string const how = flag_of(check, "ok") ? "good" : "failed: " + printable(text_of(check, "why"));
+            lines.push_back(who + printable(text_of(check, "check")) + ", " + short_duration(ago) + " ago, " + how +
+                            "\n");
+            std::string const output = text_of(check, "output");
+            for (std::string_view rest = output; !rest.empty();) {
+                std::string_view const line = rest.substr(0, rest.find('\n'));
+                rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+                lines.push_back("    " + printable(line) + "\n");
+            }
+        });
+    });
+    return lines;
+}
+
+std::vector<std::string> history_lines(std::vector<json::Object> const& programs, bool is_colored) {
+    Table table({"NAME", "NUMBER", "ENDED", "AFTER", "LAST EXIT", "REASON"});
+    for_each_process(programs, [&](json::Object const& program, json::Object const& process) {
+        for_each_object(list_of(process, "ends"), [&](json::Object const& end) {
+            bool const is_good = number_of(end, "code") == 0 || text_of(end, "reason") == "stopped";
+            table.add({shown_program(text_of(program, "name")), or_dash(number_of(process, "number")),
+                       rfc3339(static_cast<std::int64_t>(std::clamp(real_of(end, "time").value_or(0), 0.0, 1e12))),
+                       short_duration(real_of(end, "run_seconds").value_or(0)), exit_text(end), reason_text(end)},
+                      is_good ? Table::Color::none : Table::Color::bad, 4);
+        });
+    });
+    return table.lines("lrlrll", is_colored);
 }
 
 std::string description_text(json::Object const& description, json::Object const& program) {

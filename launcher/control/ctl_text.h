@@ -70,6 +70,11 @@ std::vector<std::string> top_lines(std::vector<json::Object> const& programs, Cp
                                    bool is_colored);
 
 /// "web" and its processes, one thing a line.
+/// The latest results of each check of these programs; no line when there is none. `now`: seconds since 1970.
+std::vector<std::string> check_lines(std::vector<json::Object> const& programs, double now);
+/// When and why their processes ended.
+std::vector<std::string> history_lines(std::vector<json::Object> const& programs, bool is_colored);
+
 std::string description_text(json::Object const& description, json::Object const& program);
 
 /// A record of the log as a line for people: time, level, message.

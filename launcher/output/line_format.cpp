@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "lib/json/text.h"
+#include "lib/text/utf8.h"
 
 namespace triton::launcher {
 
@@ -32,21 +33,9 @@ private:
 
 namespace {
 
-/// The length of the UTF-8 sequence at the start of `text` (not empty, its first byte not ASCII); 0 when it does not
-/// start with one.
-/// Source: RFC 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF.
-std::size_t sequence_length(std::string_view text) {
-    auto const byte = [text](std::size_t i) { return i < text.size() ? static_cast<std::uint8_t>(text[i]) : 0U; };
-    auto const is_tail = [](unsigned b) { return (b & 0xc0U) == 0x80; };
-    unsigned const first = byte(0);
-    unsigned const second = byte(1);
-    if (!is_tail(second) || first < 0xc2 || first > 0xf4) return 0;
-    if (first < 0xe0) return 2;
-    if ((first == 0xe0 && second < 0xa0) || (first == 0xed && second > 0x9f)) return 0;
-    if (first < 0xf0) return is_tail(byte(2)) ? 3 : 0;
-    if ((first == 0xf0 && second < 0x90) || (first == 0xf4 && second > 0x8f)) return 0;
-    return is_tail(byte(2)) && is_tail(byte(3)) ? 4 : 0;
-}
+/// Whether a character is one of U+0080 to U+009F, with which some terminals begin an escape sequence. Other unsafe
+/// characters of text::is_unsafe() stay: this is the program's own output, and emoji are composed with some of them.
+bool is_c1(text::Character character) { return character.code >= 0x80 && character.code < 0xa0; }
 
 /// Whether one of eight bytes needs escaping: a control character, a quote, a backslash, not ASCII.
 bool has_special(std::uint64_t word) {
@@ -106,14 +95,12 @@ std::size_t append_escaped(LineCursor& out, std::string_view text, std::size_t l
             ++taken;
             continue;
         }
-        std::size_t const length = sequence_length(rest.substr(plain));
-        std::string_view const character = length == 0 ? "\xef\xbf\xbd" : rest.substr(plain, length);
-        if (json::is_c1(character)) {
-            append_special(out, character[1]);
-        } else {
-            out += character;
-        }
-        taken += std::max<std::size_t>(length, 1);
+        text::Character const character = text::decode(rest.substr(plain));
+        if (is_c1(character))
+            append_special(out, rest[plain + 1]);
+        else
+            out += character.length == 0 ? "\xef\xbf\xbd" : rest.substr(plain, character.length);
+        taken += std::max<std::size_t>(character.length, 1);
     }
     return taken;
 }
@@ -134,9 +121,10 @@ std::size_t append_octal(LineCursor& out, std::string_view text, std::size_t lim
     std::size_t taken = 0;
     while (taken < text.size()) {
         auto const c = static_cast<std::uint8_t>(text[taken]);
-        std::size_t const length = c < 0x80 ? 1 : std::max<std::size_t>(sequence_length(text.substr(taken)), 1);
+        text::Character const decoded = text::decode(text.substr(taken));
+        std::size_t const length = std::max<std::size_t>(decoded.length, 1);
         std::string_view const character = text.substr(taken, length);
-        bool const is_control = (c < 0x20 && c != '\t') || c == 0x7f || json::is_c1(character);
+        bool const is_control = (c < 0x20 && c != '\t') || c == 0x7f || is_c1(decoded);
         if (out.size() + (is_control ? 4 * length : length) > end) break;
         taken += length;
         if (!is_control) {
@@ -156,19 +144,6 @@ std::size_t append_octal(LineCursor& out, std::string_view text, std::size_t lim
 }  // namespace
 
 std::string_view stream_name(OutputStream stream) { return stream == OutputStream::out ? "stdout" : "stderr"; }
-
-std::size_t whole_characters(std::string_view text, std::size_t limit) {
-    if (text.size() <= limit) return text.size();
-    // Back to the beginning of the UTF-8 sequence that the cut would divide.
-    for (std::size_t back = 1; back <= 3 && back < limit; ++back) {
-        std::size_t const start = limit - back;
-        auto const c = static_cast<std::uint8_t>(text[start]);
-        if ((c & 0xc0U) == 0x80) continue;
-        if (c < 0x80) return limit;
-        return sequence_length(text.substr(start)) > back ? start : limit;
-    }
-    return limit;
-}
 
 LineFormat LineFormat::raw() { return {}; }
 

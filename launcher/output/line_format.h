@@ -22,9 +22,6 @@ constexpr std::size_t longest_piece = longest_line + 512;
 /// in use take 8 KiB.
 constexpr std::size_t longest_syslog = 8192;
 
-/// How many bytes of `text`, at most `limit`, form a piece that does not end inside of a UTF-8 sequence.
-std::size_t whole_characters(std::string_view text, std::size_t limit);
-
 class LineCursor;
 
 /// Renders captured lines. Pure: the time comes as a parameter.

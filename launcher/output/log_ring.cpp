@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/text/utf8.h"
+
 namespace triton::launcher {
 
 namespace {
@@ -80,7 +82,7 @@ void LogRing::append(LogChunk chunk, std::function<void(LogChunk const&)> const&
         std::size_t size = text.size();
         if (size > longest) {
             std::size_t const end = text.substr(0, longest).rfind('\n');
-            size = end == std::string_view::npos ? whole_characters(text, longest) : end + 1;
+            size = end == std::string_view::npos ? text::prefix(text, longest).size() : end + 1;
         }
         chunk.text = text.substr(0, size);
         chunk.is_partial = size < text.size() ? chunk.text.back() != '\n' : is_partial;

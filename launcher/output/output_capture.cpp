@@ -13,6 +13,7 @@
 #include "config/substitution.h"
 #include "launcher/output/rotating_file.h"
 #include "lib/base/far_files.h"
+#include "lib/text/utf8.h"
 
 namespace triton::launcher {
 
@@ -343,7 +344,9 @@ std::shared_ptr<SyslogSender> OutputCapture::sender_for(config::Output const& ou
     if (!output.syslog) return nullptr;
     if (host_.empty()) host_ = host_name();
     auto& sender = senders_[output.syslog->address];
-    if (!sender) sender = std::make_shared<SyslogSender>(loop_, relay_, output.syslog->address, [this] { resume(); });
+    if (!sender)
+        sender = std::make_shared<SyslogSender>(
+            loop_, relay_, output.syslog->address, [this] { resume(); }, callbacks_.may_touch);
     return sender;
 }
 
@@ -802,7 +805,7 @@ bool OutputCapture::take_begun(Pipe& pipe) {
     while (!pipe.begun.empty()) {
         bool const is_whole = pipe.begun.back() == '\n';
         if (!is_whole && pipe.begun.size() <= longest_line) return true;
-        std::size_t const size = is_whole ? pipe.begun.size() : whole_characters(pipe.begun, longest_line);
+        std::size_t const size = is_whole ? pipe.begun.size() : text::prefix(pipe.begun, longest_line).size();
         std::size_t const passed = pass(pipe, std::string_view(pipe.begun).substr(0, size), false);
         pipe.begun.erase(0, passed);
         if (passed < size) return false;
@@ -884,7 +887,7 @@ std::size_t OutputCapture::pass_lines(Pipe& pipe, std::string_view text, bool is
             pipe.is_continued = false;
             continue;
         }
-        std::string_view const part = line.substr(0, whole_characters(line, longest_line));
+        std::string_view const part = text::prefix(line, longest_line);
         bool const is_last = part.size() == line.size() && has_end;
         std::size_t const taken = pipe.format.append(rendered_, part, {pipe.stream, time, pipe.is_continued, is_last});
         bool const is_whole = taken == line.size();
@@ -910,7 +913,10 @@ void OutputCapture::push(Pipe& pipe) {
 }
 
 log::LogOutput& OutputCapture::console_of(Pipe const& pipe) const {
-    return pipe.stream == OutputStream::out ? console_.out() : console_.err();
+    config::OwnStream const own = pipe.to->output.own_stream;
+    bool const is_out =
+        own == config::OwnStream::none ? pipe.stream == OutputStream::out : own == config::OwnStream::out;
+    return is_out ? console_.out() : console_.err();
 }
 
 bool OutputCapture::has_room(Pipe const& pipe, std::size_t bytes) {

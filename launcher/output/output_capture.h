@@ -98,6 +98,8 @@ public:
         std::function<void(std::string_view address, std::uint64_t messages)> unsent;
         /// Starts the writer of a FarFile. Empty: all files are written here.
         FarFile::Start start_writer = {};
+        /// Before the path of a syslog socket is opened. Empty: it may be.
+        MayTouch may_touch = {};
     };
 
     /// `loop`, `console` and `relay` outlive this.

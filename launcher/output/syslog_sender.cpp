@@ -32,12 +32,14 @@ bool is_about_message(int err) { return err == EMSGSIZE || err == EINVAL; }
 
 }  // namespace
 
-SyslogSender::SyslogSender(EventLoop& loop, SyslogRelay& relay, std::string address, std::function<void()> on_room)
+SyslogSender::SyslogSender(EventLoop& loop, SyslogRelay& relay, std::string address, std::function<void()> on_room,
+                           MayTouch may_touch)
     : loop_(loop),
       relay_(relay),
       address_(std::move(address)),
       path_(path_of(address_)),
-      on_room_(std::move(on_room)) {}
+      on_room_(std::move(on_room)),
+      may_touch_(std::move(may_touch)) {}
 
 void SyslogSender::write(std::string_view messages) {
     if (sent_ > capacity / 2) waiting_.erase(0, std::exchange(sent_, 0));
@@ -71,6 +73,10 @@ Result<UniqueFd> SyslogSender::open_socket(int type) const {
 bool SyslogSender::connect() {
     if (socket_) return true;
     if (steady_clock::now() < not_before_) return false;
+    if (may_touch_ && !may_touch_(path_, [this] { (void)open_socket(SOCK_DGRAM); })) {
+        disconnect(fail(ErrorKind::unavailable, "connect to " + path_, "its file system does not answer").error());
+        return false;
+    }
     auto socket = open_socket(SOCK_DGRAM);
     is_stream_ = !socket && socket.error().code == EPROTOTYPE;
     if (is_stream_) socket = open_socket(SOCK_STREAM);

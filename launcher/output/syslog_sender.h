@@ -8,6 +8,7 @@
 #include "launcher/output/syslog_relay.h"
 #include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
+#include "lib/base/far_files.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
@@ -25,8 +26,10 @@ public:
     static constexpr Duration pace = std::chrono::seconds(1);
 
     /// `address`: see config::parse_syslog_address(). `on_room`: called from the loop after something that waited was
-    /// sent. Both references outlive this.
-    SyslogSender(EventLoop& loop, SyslogRelay& relay, std::string address, std::function<void()> on_room);
+    /// sent. `may_touch`: asked before the path of a Unix socket is opened; empty: it may be. Both references outlive
+    /// this.
+    SyslogSender(EventLoop& loop, SyslogRelay& relay, std::string address, std::function<void()> on_room,
+                 MayTouch may_touch = {});
 
     [[nodiscard]] bool has_room(std::size_t bytes) const { return pending() + bytes <= capacity; }
     /// Takes messages, each ended by a newline, and sends what can be sent.
@@ -63,6 +66,7 @@ private:
     std::string address_;
     std::string path_;  // empty: through the relay
     std::function<void()> on_room_;
+    MayTouch may_touch_;
     UniqueFd socket_;
     bool is_stream_ = false;
     EventLoop::Watch watch_;

@@ -10,6 +10,7 @@
 #include "config/environment_file.h"
 #include "launcher/plan/configuration_source.h"
 #include "launcher/plan/document.h"
+#include "launcher/plan/remarks.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
 
@@ -135,8 +136,12 @@ CheckResult failed(CheckOptions const& options, std::vector<std::string> const& 
         json::Writer out;
         result.output = out.open('{').member("valid", false).key("errors").list(errors).close('}').text() + "\n";
     } else {
-        for (std::string const& error : errors)
-            result.errors.append(options.configuration_path).append(": ").append(error).append("\n");
+        for (std::string const& error : errors) {
+            bool const names_file = error.starts_with("cannot open " + options.configuration_path + ":") ||
+                                    error.starts_with("cannot read " + options.configuration_path + ":");
+            result.errors.append(names_file ? "triton-launch check" : options.configuration_path);
+            result.errors.append(": ").append(error).append("\n");
+        }
     }
     return result;
 }
@@ -242,7 +247,7 @@ Result<std::vector<config::Layer>> piped_document() {
 CheckResult check(CheckOptions const& options, char const* const* environment) {
     bool const is_piped = options.configuration_path == "-";
     auto document = is_piped ? piped_document() : read_document(options.configuration_path).layers;
-    auto const loaded =
+    auto loaded =
         load_configuration(read_source(std::move(document), options.source), options.source, environment,
                            options.is_strict ? BinaryCheck::required : BinaryCheck::skipped, LoadKind::whole, nullptr);
     if (!loaded) {
@@ -252,6 +257,9 @@ CheckResult check(CheckOptions const& options, char const* const* environment) {
     }
     if (!loaded->warnings.empty()) return failed(options, loaded->warnings);
     if (options.is_merged) return {.output = loaded->text + "\n", .errors = {}};
+    for (auto const& remarks : {remarks_on_words(*loaded), remarks_on_stops(*loaded),
+                                remarks_on_rights(*loaded, SignalRights::own()), options.remarks})
+        loaded->remarks.insert(loaded->remarks.end(), remarks.begin(), remarks.end());
 
     std::uint32_t highest = 0;
     std::vector<Selection> selections;

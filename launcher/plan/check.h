@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "launcher/plan/launch_options.h"
 
@@ -14,7 +15,8 @@ struct CheckOptions {
     std::optional<std::uint32_t> process_number;
     bool is_strict = false;
     bool as_json = false;
-    bool is_merged = false;  ///< print the document instead, merged with what it includes
+    bool is_merged = false;                 ///< print the document instead, merged with what it includes
+    std::vector<std::string> remarks = {};  ///< on other things than the configuration, to be printed with those on it
 };
 
 /// What `check` prints and its exit code: 0, or 1 when something is wrong with the content.

@@ -19,6 +19,7 @@
 #include "launcher/plan/pattern_check.h"
 #include "launcher/plan/probe_check.h"
 #include "launcher/plan/program_attributes.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 #include "lib/files/confined_path.h"
 #include "lib/json/text.h"
@@ -73,7 +74,7 @@ std::optional<std::string> check_binary(std::string const& path) {
     if (::stat(path.c_str(), &status) != 0) return "binary " + path + ": " + errno_text(errno);
     if (!S_ISREG(status.st_mode)) return "binary " + path + ": is not a file";
     if (status.st_size == 0) return "binary " + path + ": is empty";
-    if (::faccessat(AT_FDCWD, path.c_str(), X_OK, AT_EACCESS) != 0)
+    if (check_access(AT_FDCWD, path.c_str(), X_OK) != 0)
         return "binary " + path + ": cannot be executed: " + errno_text(errno);
     return std::nullopt;
 }
@@ -670,7 +671,10 @@ std::string Planner::find_command(std::string const& word, json::Where const& at
                                   process::Attributes const& attributes) {
     auto found = find_program(word, environment, attributes);
     if (found) return std::move(*found);
-    if (check_ == BinaryCheck::skipped) return word;
+    if (check_ == BinaryCheck::skipped) {
+        rejected_.remarks.push_back(at.text() + ": " + found.error().text());
+        return word;
+    }
     // A missing root directory is told where it is named; nothing can be found in it.
     if (files::open_confined(attributes.root_directory, "/", O_PATH | O_DIRECTORY | O_CLOEXEC))
         add(at, found.error().text());
@@ -798,8 +802,14 @@ void Planner::add_files(config::Program const& program, json::Where const& at, P
     json::Where const files_at{&at, "files"};
     json::Where const paths_at{&files_at, "paths"};
     for (std::size_t i = 0; i < program.files->paths.size(); ++i) {
-        if (auto path = path_of(program.files->paths[i], json::Where{&paths_at, i}))
-            plan.watched_files.push_back(std::move(*path));
+        json::Where const path_at{&paths_at, i};
+        auto path = path_of(program.files->paths[i], path_at);
+        if (!path) continue;
+        std::size_t const slash = path->rfind('/');
+        if (path->find_first_of("*?[") < slash)
+            add(path_at,
+                json::quoted(*path) + " has a pattern in the name of a directory: only its last part may be one");
+        plan.watched_files.push_back(std::move(*path));
     }
 }
 
@@ -819,8 +829,11 @@ void Planner::settle_files(config::Program& settings, json::Where const& at, std
     json::Where const output_at{&at, "output"};
     settle_file(settings.stdin_, json::Where{&at, "stdin"}, count);
     settle_file(settings.output, output_at, count);
-    for (config::Output& error : settings.output.error)
+    config::settle_own_stream(settings.output);
+    for (config::Output& error : settings.output.error) {
         settle_file(error, json::Where{&output_at, "stderr"}, count);
+        config::settle_own_stream(error);
+    }
 }
 
 std::vector<SocketRequest> Planner::sockets(config::Program const& program, json::Where const& at) {
@@ -989,6 +1002,11 @@ process::SharedAttributes Planner::attributes(config::Program const& program, js
         return process::Attributes{.root_directory = program.root_directory.value_or(""),
                                    .working_directory = settings->working_directory.value_or("")};
     }
+    if (resolved->keeps_own_groups)
+        rejected_.remarks.push_back(
+            json::Where{&at, program.user ? "user" : "group"}.text() +
+            ": is the launcher's own, so its supplementary groups stay, which cannot be changed "
+            "here (that needs CAP_SETGID)");
     resolved->has_default_signals = true;
     resolved->is_foreground = program.stdin_.kind == config::StdinKind::inherit;
     bool const has_own_limit =

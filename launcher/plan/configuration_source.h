@@ -28,7 +28,7 @@ struct Accepted {
     /// (of an IPList the chosen address), and BINARY_DIR, the directory of the first program's binary. Each name once.
     std::vector<std::pair<std::string, std::string>> environment;
     std::vector<std::string> warnings;
-    std::vector<std::string> remarks;           ///< which binaries replace missing ones
+    std::vector<std::string> remarks;           ///< what replaces missing binaries, or is missing; check adds others
     std::vector<std::string> missing_binaries;  ///< paths of those others, and of further files that it is made of:
                                                 ///< their change is one of the configuration
     std::size_t document = 0;                   ///< a hash of its text, as of Rejected

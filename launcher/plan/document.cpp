@@ -7,8 +7,8 @@
 #include <utility>
 
 #include <dirent.h>
-#include <fnmatch.h>
 
+#include "lib/base/name_pattern.h"
 #include "lib/base/read_file.h"
 
 namespace triton::launcher {
@@ -49,7 +49,7 @@ Result<std::vector<std::string>> matches(std::string const& directory, std::stri
         if (entries == most_entries)
             return fail(ErrorKind::invalid, "read " + place,
                         "it has more than " + std::to_string(most_entries) + " entries");
-        if (::fnmatch(pattern.c_str(), entry->d_name, FNM_PERIOD) == 0) names.emplace_back(entry->d_name);
+        if (matches_pattern(pattern, entry->d_name)) names.emplace_back(entry->d_name);
     }
     std::ranges::sort(names);
     return names;

@@ -77,6 +77,7 @@ struct LaunchOptions {
     int parent_death_signal = 0;             ///< 0: none
     bool kill_group = false;
     bool exit_on_bad_configuration = false;
+    bool waits_for_directory = false;  ///< of the first configuration, too
     CgroupMode cgroup = CgroupMode::automatic;
     Duration wait_for_pod{};            ///< at the start, for its annotations: it may be isolated
     bool is_control_asked_for = false;  ///< then to have no socket is an error, not a remark

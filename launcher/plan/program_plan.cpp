@@ -82,4 +82,8 @@ void decide_needs(ProgramPlan& plan) {
     plan.needs.notify.group = identity.group;
 }
 
+uid_t ProgramPlan::user() const {
+    return start ? start->attributes().identity.user.value_or(::geteuid()) : ::geteuid();
+}
+
 }  // namespace triton::launcher

@@ -121,6 +121,8 @@ struct ProgramPlan {
                settings->readiness == other.settings->readiness && pid_file == other.pid_file;
     }
     [[nodiscard]] HelperPlan const& helper(Helper which) const { return helpers[which]; }
+    /// As which user its processes start.
+    [[nodiscard]] uid_t user() const;
 };
 
 /// The files that PID 1 itself opens for a program: of numbered ones the first.

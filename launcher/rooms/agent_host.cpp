@@ -213,7 +213,7 @@ Result<> AgentHost::stage(StagingKind what, std::uint64_t ticket) {
     Children::Key key = first_own_key;
     while (std::ranges::find(stagings_, key, &Staging::key) != stagings_.end())
         ++key;
-    if (key == files_key) return fail(ErrorKind::refused, "too many copies are under way");
+    if (key == aside_key) return fail(ErrorKind::refused, "too many copies are under way");
     stagings_.push_back({key, ticket, {}});
     children_.run_command(key, time_to_stage, [&]() -> Result<pid_t> { return start_staging(what, stagings_.back()); });
     return {};

@@ -25,7 +25,8 @@ inline constexpr std::size_t most_stagings = 4;
 inline constexpr Children::Key judge_key = upgrade_key - 1;
 inline constexpr Children::Key scout_key = judge_key - 1;
 inline constexpr Children::Key files_key = scout_key - 1;
-inline constexpr Children::Key first_own_key = files_key - most_stagings;
+inline constexpr Children::Key aside_key = files_key - 1;
+inline constexpr Children::Key first_own_key = aside_key - most_stagings;
 
 /// The room of the agent: how it is run, the link by which it connects, its reports of the pod, and what is done
 /// for or by it: network probes, which it makes for us, and stagings, which it asks for.

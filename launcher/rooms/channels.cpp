@@ -36,7 +36,11 @@ std::vector<SocketRequest> all_sockets(Plans const& plans) {
     return all;
 }
 
-uid_t user_of(ProgramPlan const& plan) { return plan.start->attributes().identity.user.value_or(::geteuid()); }
+/// The name of the group of a helper command, below that of its process: what the command leaves behind can be told
+/// from what the process has started.
+std::string group_of(Helper helper) {
+    return std::string(process::Cgroup::apart) + std::to_string(static_cast<unsigned>(helper));
+}
 
 TerminalKey terminal_key(OutputKey key) { return {key.program, key.process}; }
 
@@ -72,6 +76,13 @@ Channels::Channels(LaunchOptions const& options, Sys& sys, EventLoop& loop, Cons
       }) {}
 
 // Before a configuration is accepted.
+
+void Channels::set_path_probe(PathProbe& probe) {
+    path_probe_ = &probe;
+    sockets_.set_paths(
+        {.may_touch = [&probe](std::string const& path, auto const& look) { return probe.may_touch(path, look); },
+         .change = [&probe](std::string const& path, auto const& change) { probe.change(path, change); }});
+}
 
 void Channels::open_groups() {
     if (std::exchange(has_looked_for_groups_, true)) return;
@@ -128,6 +139,10 @@ void Channels::open() {
                         RotatingFile file(settings);
                         write_for_other(channel, file);
                     });
+                },
+            .may_touch =
+                [this](std::string const& path, std::function<void()> const& look) {
+                    return !path_probe_ || path_probe_->may_touch(path, look);
                 }});
     output_->read_terminals_for(*this);
     output_->follow([this](std::uint32_t program, LogChunk const& chunk) { tell_output(program, chunk); });
@@ -177,11 +192,14 @@ Result<> Channels::check_pid_files(Plans const& plans) const {
                         "the launcher is neither PID 1 nor a subreaper: what goes into the background would be "
                         "somebody else's child");
         if (groups_ || !plan->start) continue;
+        auto const is_of_mark = [](process::ResourceLimit const& limit) {
+            return limit.resource == RLIMIT_RTTIME || limit.resource == RLIMIT_LOCKS;
+        };
         auto const& limits = plan->start->attributes().limits;
-        if (std::ranges::find(limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) != limits.end())
-            return fail(place +
-                        "whose a process is cannot be told: there are no control groups, and limits.rttime takes "
-                        "the place of the mark");
+        auto const taken = std::ranges::find_if(limits, is_of_mark);
+        if (taken != limits.end())
+            return fail(place + "whose a process is cannot be told: there are no control groups, and limits." +
+                        (taken->resource == RLIMIT_RTTIME ? "rttime" : "locks") + " takes the place of the mark");
     }
     return {};
 }
@@ -360,7 +378,7 @@ std::expected<Channels::Hands, process::SpawnError> Channels::for_start(ProcessI
 /// Opens a new terminal for each start: changes that the process before has made to its own must not remain.
 Result<> Channels::open_terminal(ProcessId id, ProgramPlan const& plan, process::StartFiles& files) {
     config::Tty const size = plan.settings->tty.value_or(config::Tty{});
-    uid_t const owner = plan.start ? user_of(plan) : ::geteuid();
+    uid_t const owner = plan.user();
     OutputKey const key = output_key(id);
     files.in = files.out = files.err = TRY(output_->open_terminal(key, {size.rows, size.columns}, owner));
     files.has_terminal = true;
@@ -436,8 +454,16 @@ Result<UniqueFd> Channels::prepare_group(ProcessId id, ProgramTable::Entry& prog
     return mine.cgroup->directory();
 }
 
-Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
-    process::StartFiles files;
+Result<Channels::Hands> Channels::for_command(ProcessId id, Helper helper) {
+    bool const is_probe = helper == Helper::readiness || check_of(helper);
+    Hands hands;
+    process::StartFiles& files = hands.files;
+    if (groups_) {
+        ProgramTable::Instance const& mine = table_[id.program].instance(id.number);
+        if (!mine.cgroup) (void)TRY(prepare_group(id, table_[id.program]));  // it has yet to be started
+        hands.group = TRY(mine.cgroup->directory_below(group_of(helper)));
+        files.cgroup = hands.group.get();
+    }
     files.in = TRY(empty_input());
     // a probe runs again and again, and its exit code says all there is
     if (is_probe) files.out = files.err = TRY(null_device());
@@ -448,7 +474,12 @@ Result<process::StartFiles> Channels::for_command(ProcessId id, bool is_probe) {
     }
     ProgramPlan const* const plan = table_[id.program].plan.get();
     if (!is_probe && plan && plan->needs.output == StreamTarget::program) TRY(add_link(*plan, files));
-    return files;
+    return hands;
+}
+
+void Channels::command_ended(ProcessId id, Helper helper) {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    if (mine && mine->cgroup) (void)mine->cgroup->kill_below(group_of(helper));
 }
 
 /// What an earlier configuration has captured of a process, when the one of today does not: the next process writes
@@ -489,9 +520,19 @@ void Channels::kill_group(ProcessId id) {
     if (mine && mine->cgroup) (void)mine->cgroup->kill();
 }
 
+bool Channels::has_group_members(ProcessId id) const {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    return mine && mine->cgroup && mine->cgroup->has_processes();
+}
+
 bool Channels::is_in_group(ProcessId id, pid_t pid) const {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
     return mine && mine->cgroup && mine->cgroup->contains(pid);
+}
+
+bool Channels::is_group_populated(ProcessId id) const {
+    ProgramTable::Instance const* const mine = table_.find_instance(id);
+    return mine && mine->cgroup && mine->cgroup->is_populated().value_or(false);
 }
 
 bool Channels::signal_group(ProcessId id, pid_t pid, int signo) {
@@ -627,14 +668,14 @@ bool Channels::may_notify(NotifyKey key, NotifySender sender) const {
     pid_t const group = sys_.group_of(sender.pid);
     // The sender is gone already, as a script's helper that speaks for it may be. Only its user is still known, so no
     // other program may have that user: it could speak for this one.
-    if (group < 0) return plan.start && sender.user == user_of(plan) && is_only_program_of(id.program, sender.user);
+    if (group < 0) return plan.start && sender.user == plan.user() && is_only_program_of(id.program, sender.user);
     return group == static_cast<pid_t>(*pid);
 }
 
 bool Channels::is_only_program_of(ProgramId program, uid_t user) const {
     for (std::uint32_t at = 0; at < table_.size(); ++at) {
         ProgramTable::Entry const& other = table_[ProgramId{at}];
-        if (ProgramId{at} != program && other.plan && other.plan->start && user_of(*other.plan) == user) return false;
+        if (ProgramId{at} != program && other.plan && other.plan->start && other.plan->user() == user) return false;
     }
     return true;
 }

@@ -12,6 +12,7 @@
 #include "launcher/output/output_capture.h"
 #include "launcher/output/syslog_relay.h"
 #include "launcher/plan/launch_options.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/services/links.h"
@@ -59,6 +60,9 @@ public:
     /// for it.
     void set_owner_of_forks(std::function<bool(ProcessId, pid_t)> is_own) { is_own_ = std::move(is_own); }
 
+    /// What goes before PID 1 touches a path of others that no configuration has just been looked at for.
+    void set_path_probe(PathProbe& probe);
+
     /// What starts the writers of log files on file systems that may hang: Children::start_companion().
     void set_start_of_writers(StartCompanion start) { start_companion_ = std::move(start); }
 
@@ -74,15 +78,21 @@ public:
     /// Nobody has been started with it, or not all of it could be had.
     void start_failed(ProcessId id);
     /// The same for a helper command of the process. Errors: those of pipe2(2).
-    Result<process::StartFiles> for_command(ProcessId id, bool is_probe);
+    Result<Hands> for_command(ProcessId id, Helper helper);
+    /// A helper command has ended, or was killed: so is what it has left in its group.
+    void command_ended(ProcessId id, Helper helper);
     /// It was reaped, `status` as wait(2) has it. Its last messages come before its end.
     void process_ended(ProcessId id, int status);
     /// Whether the OOM killer has ended something in its group since it was started.
     bool has_died_of_memory(ProcessId id);
     /// Kills all processes in its group.
     void kill_group(ProcessId id);
+    /// Whether somebody is in its group.
+    [[nodiscard]] bool has_group_members(ProcessId id) const;
     /// Whether this process is in its group.
     [[nodiscard]] bool is_in_group(ProcessId id, pid_t pid) const;
+    /// Whether a process is in its group. Where the kernel does not say, none is.
+    [[nodiscard]] bool is_group_populated(ProcessId id) const;
     /// Whether the signal has reached its group, and in it this process. One that comes into being meanwhile may be
     /// missed.
     bool signal_group(ProcessId id, pid_t pid, int signo);
@@ -174,6 +184,7 @@ private:
     std::string groups_error_;
     std::function<bool(ProcessId, pid_t)> is_own_;
     StartCompanion start_companion_;
+    PathProbe* path_probe_ = nullptr;
     bool has_looked_for_groups_ = false;
     SyslogRelay syslog_relay_;
     std::unique_ptr<OutputCapture> output_;

@@ -1,11 +1,14 @@
 #include "launcher/rooms/configuration_keeper.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <new>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "launcher/plan/document.h"
+#include "launcher/plan/remarks.h"
 #include "launcher/rooms/agent_host.h"
 #include "lib/base/duration.h"
 #include "lib/base/far_files.h"
@@ -62,7 +65,23 @@ Result<std::vector<config::Layer>> ConfigurationKeeper::read() {
     if (!options_.built_in.configuration.empty()) return one_layer(options_.built_in.configuration);
     Document document = read_document(options_.configuration_path);
     included_ = std::move(document.watched);
+    has_directory_ = true;
+    if (!document.layers) check_directory(document.layers.error());
     return std::move(document.layers);
+}
+
+/// Notes when the configuration cannot be read because its directory is missing, and names that.
+void ConfigurationKeeper::check_directory(Error& error) {
+    std::string const& path = options_.configuration_path;
+    std::string const directory = path.substr(0, std::max<std::size_t>(path.rfind('/'), 1));
+    struct stat status;
+    if (::stat(directory.c_str(), &status) == 0) {
+        has_directory_ = S_ISDIR(status.st_mode);
+        if (!has_directory_) error.reason = directory + " is not a directory";
+    } else if (errno == ENOENT || errno == ENOTDIR) {
+        has_directory_ = false;
+        error.reason = directory + " does not exist";
+    }
 }
 
 // The start.
@@ -179,6 +198,11 @@ void ConfigurationKeeper::tell_active() const {
     std::string_view const path = options_.configuration_path;
     for (std::string const& remark : active.remarks)
         log_.write(log::LogLevel::info, "binary-awaited", remark, {{"path", path}});
+    if (auto const remarks = remarks_on_rights(active, SignalRights::own()); !remarks.empty()) {
+        log_.write(log::LogLevel::warning, "configuration-warning",
+                   "the configuration " + std::string(path) + " has programs that cannot be stopped:",
+                   {{"path", path}, {"warnings", std::span<std::string const>(remarks)}});
+    }
     std::uint32_t const count = active.process_count();
     if (active.configuration.has_programs) {
         std::vector<std::string> names;
@@ -272,7 +296,7 @@ Result<> ConfigurationKeeper::watch_files() {
 }
 
 void ConfigurationKeeper::look_again() {
-    watch_.begin_look();
+    if (watch_.begin_look()) is_retry_ = false;
     is_put_off_ = false;
     bool const is_way_clear = std::exchange(is_way_clear_, false);
     if (supervisor_.phase() != SupervisorPhase::running) return;
@@ -286,14 +310,14 @@ void ConfigurationKeeper::look_again() {
         return;
     }
     if (is_way_clear) return look();  // somebody has just been there
-    scout_.begin([this] { rehearse(LoadKind::small); });
+    scout_.begin([this] { rehearse(LoadKind::small); }, is_retry_ ? FileScout::Why::again : FileScout::Why::change);
 }
 
 /// While no look is due yet, since more changes may come.
 void ConfigurationKeeper::scout_ahead() {
     if (has_helper() || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
     is_ahead_ = true;
-    scout_.begin([this] { rehearse(LoadKind::small); });
+    scout_.begin([this] { rehearse(LoadKind::small); }, FileScout::Why::change);
 }
 
 /// Asks for the files that a look and what follows from it ask for. Nothing of it stays: it is done in a copy.
@@ -322,8 +346,8 @@ void ConfigurationKeeper::scouted(Children::Outcome const& outcome) {
     if (way == FileScout::Way::taken) return put_off(time_to_reap);
     reject({.errors = {"looking at it takes longer than " + format_duration(FileScout::time_to_look) +
                        ": a file system does not answer"}});
-    looks_afterwards_ = false;
-    watch_.read_at(steady_clock::now() + time_to_answer);
+    is_retry_ = !looks_afterwards_;  // else there has been a change meanwhile
+    if (is_retry_) watch_.read_at(steady_clock::now() + time_to_answer);
     close_look();
 }
 
@@ -362,7 +386,7 @@ void ConfigurationKeeper::end_look() {
 }
 
 void ConfigurationKeeper::close_look() {
-    if (has_waited_in_vain() && options_.exit_on_bad_configuration) events_.dispatch(event::StopAsked{.exit_code = 1});
+    if (has_waited_in_vain() && !waits_for_a_good_one()) events_.dispatch(event::StopAsked{.exit_code = 1});
     programs_.settle_soon();
     if (std::exchange(looks_afterwards_, false)) {
         return put_off(std::exchange(could_not_judge_, false) ? time_to_try_again : time_to_reap);

@@ -41,6 +41,10 @@ public:
     /// looks.
     FirstLook look_first();
     void tell(FirstLook first);
+    /// Whether a bad first configuration is waited out. Unless it is asked for, not where its directory is missing.
+    [[nodiscard]] bool waits_for_a_good_one() const {
+        return !options_.exit_on_bad_configuration && (has_directory_ || options_.waits_for_directory);
+    }
     /// The log says that nothing runs before there is a good configuration.
     void tell_waiting() const;
     /// From now on changes are seen, including those from before the watch.
@@ -53,6 +57,7 @@ public:
     /// The same for somebody who asks for it, and is told even when nothing has changed since the start.
     void reload() {
         first_texts_.reset();
+        is_retry_ = false;
         look_again();
     }
     /// Whether a helper process looks at the configuration, or will in a moment. Afterwards
@@ -89,6 +94,7 @@ public:
 
 private:
     Result<std::vector<config::Layer>> read();
+    void check_directory(Error& error);
     Result<> activate(Accepted loaded);
     [[nodiscard]] bool has_helper() const { return scout_.is_busy() || judge_.is_busy(); }
     void put_off(Duration pause);
@@ -133,6 +139,7 @@ private:
     std::vector<std::string> watched_includes_;  // and when the latest look began
     std::optional<SourceTexts> first_texts_;     // of a first look that was good, until the next one
     TimePoint began_;
+    bool has_directory_ = true;        // of the configuration, at the latest reading
     bool is_node_known_ = false;       // the agent has reported it
     bool waits_for_labels_ = false;    // it was reported that we do
     bool has_waited_for_pod_ = false;  // and that we did, in vain
@@ -142,6 +149,7 @@ private:
     bool looks_afterwards_ = false;   // asked for while a helper looks
     bool could_not_judge_ = false;    // no helper could be started
     bool is_put_off_ = false;         // the next look follows by itself
+    bool is_retry_ = false;           // the latest look has met a file system that hangs, and nothing is new
     bool is_ahead_ = false;           // of the look that it is for: the copy that goes first
     bool is_way_clear_ = false;       // as it has found out, for the next look
 };

@@ -12,6 +12,7 @@
 #include "launcher/control/process_usage.h"
 #include "launcher/plan/version.h"
 #include "launcher/rooms/helper_commands.h"
+#include "lib/base/error_kinds.h"
 
 namespace triton::launcher {
 
@@ -21,6 +22,11 @@ namespace {
 
 /// Until a socket is tried again for which there was no descriptor or memory.
 constexpr std::chrono::seconds patience{10};
+
+LastExit exit_of_status(int status) {
+    if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
+    return {.code = WEXITSTATUS(status)};
+}
 
 std::string text_of(process::IdOrName const& id) {
     if (auto const* const number = std::get_if<std::uint32_t>(&id)) return std::to_string(*number);
@@ -34,6 +40,8 @@ std::string_view restart_name(config::RestartWhen when) {
 /// The file of an output; of numbered files the first and the last one.
 std::string file_text(config::Output const& output, std::uint32_t count) {
     if (output.syslog) return "syslog " + output.syslog->address;
+    if (output.own_stream == config::OwnStream::out) return "/dev/stdout";
+    if (output.own_stream == config::OwnStream::err) return "/dev/stderr";
     if (!output.has_file()) return "captured";
     if (!output.is_numbered()) return *output.file;
     auto const names = config::numbered_path(*output.file_argument);
@@ -132,7 +140,7 @@ void ControlPort::open(std::optional<varlink::HandedSocket> adopted) {
         if (opened) return serve(std::move(*opened));
         // What the system lacks now, it may have later. The agent's way does without a socket, and is not given up for
         // it.
-        bool const is_tried_again = opened.error().kind == ErrorKind::unavailable && !rooms_.agent.plan();
+        bool const is_tried_again = is_shortage(opened.error().kind) && !rooms_.agent.plan();
         if (is_tried_again) again_.arm(steady_clock::now() + patience);
         // A socket that was asked for is missed; the directory of the default one does not exist in many containers.
         log_.write(options_.is_control_asked_for ? log::LogLevel::error : log::LogLevel::info, "control-failed",
@@ -256,6 +264,7 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
     ProcessStatus status;
     status.number = number;
     status.state = view.state;
+    status.is_beyond_reach = view.signal_error != 0;
     status.is_unwell = view.state == ProcessState::up && !view.is_ready;
     if (view.pid) {
         status.pid = static_cast<pid_t>(*view.pid);
@@ -265,22 +274,47 @@ ProcessStatus ControlPort::process(std::size_t index, std::uint32_t number) cons
     if (view.since != TimePoint{}) status.since_start = now - view.since;
     status.starts = view.starts;
     if (view.last_error) {
-        auto const& plan = rooms_.table[id.program].plan;
-        std::string const what =
-            process::stage_text(view.last_error->stage, plan ? plan->start.get() : nullptr, id.number);
-        status.last_exit = LastExit{.error = "cannot " + what + ": " + errno_text(view.last_error->code)};
+        status.last_exit = exit_of(id, *view.last_error);
     } else if (view.last_status) {
-        bool const by_signal = WIFSIGNALED(*view.last_status);
-        status.last_exit = LastExit{.code = by_signal ? 0 : WEXITSTATUS(*view.last_status),
-                                    .signal = by_signal ? WTERMSIG(*view.last_status) : 0,
-                                    .was_oom_killed = false};
+        status.last_exit = exit_of_status(*view.last_status);
     }
+    if (status.last_exit && view.last_end) status.since_end = now - *view.last_end;
     if (view.restart_at) status.restart_in = std::max(*view.restart_at - now, Duration{});
     if (ProgramTable::Instance const* const mine = rooms_.table.find_instance(id)) {
         status.status_text = mine->status;
         if (status.last_exit) status.last_exit->was_oom_killed = mine->was_oom_killed;
     }
     return status;
+}
+
+LastExit ControlPort::exit_of(ProcessId id, process::SpawnError const& error) const {
+    auto const& plan = rooms_.table[id.program].plan;
+    std::string const what = process::stage_text(error.stage, plan ? plan->start.get() : nullptr, id.number);
+    return {.error = "cannot " + what + ": " + errno_text(error.code)};
+}
+
+ProcessPast ControlPort::past(std::size_t index, std::uint32_t number) const {
+    ProcessId const id{rooms_.table.shown()[index], ProcessNumber{number}};
+    ProcessPast past;
+    for (EndRecord const* const end : rooms_.history.ends_of(id)) {
+        PastEnd& one = past.ends.emplace_back(end->time, end->run);
+        one.exit = end->error_code != 0
+                       ? exit_of(id, {static_cast<process::SpawnStage>(end->error_stage), end->error_code})
+                       : exit_of_status(end->status);
+        one.exit.was_oom_killed = end->was_oom_killed;
+        if (end->was_asked_for || end->fault != Fault::none)
+            one.reason = end_reason_names[static_cast<std::size_t>(end->fault)];
+    }
+    auto const& plan = rooms_.table[id.program].plan;
+    for (ProbeRecord const* const result : rooms_.history.results_of(id)) {
+        auto const check = check_of(static_cast<Helper>(result->helper));
+        std::string name = check ? "health" : "readiness";
+        bool const is_named = check && plan && *check < plan->settings->health.size();
+        if (is_named && !plan->settings->health[*check].name.empty()) name += " " + plan->settings->health[*check].name;
+        past.checks.push_back({std::move(name), result->time, result->is_ok, result->why, result->output});
+    }
+    std::ranges::stable_sort(past.checks, {}, &PastCheck::check);
+    return past;
 }
 
 ProcessUsage ControlPort::usage(std::size_t index, std::uint32_t number) const {
@@ -406,7 +440,7 @@ std::vector<std::string> ControlPort::running_on(std::size_t index) const {
     ProgramId const from = rooms_.table.shown()[index];
     // What is undone is gone at once, also for those that are on their way out.
     auto const uses = [&](ProgramId id) {
-        return is_undone(from) && (runs(id) || states.has(id, {draining, pre_stop, stopping, killing}));
+        return is_undone(from) && (runs(id) || states.has(id, {draining, pre_stop, stopping, killing, clearing}));
     };
     Edges edges(rooms_.table.size());
     for (std::size_t at = 0; at < edges.size(); ++at) {
@@ -433,12 +467,26 @@ std::vector<std::string> ControlPort::running_on(std::size_t index) const {
 
 // Commands.
 
+/// Why a process that a command is about could not be signalled; nullopt: none was refused.
+std::optional<std::string> ControlPort::why_beyond_reach(ProcessSelection const& which) const {
+    ProgramId const id = rooms_.table.shown()[which.program];
+    for (std::uint32_t number = 1; number <= rooms_.supervisor.size(id); ++number) {
+        if (which.number && *which.number != number) continue;
+        ProcessView const view = rooms_.supervisor.view({id, ProcessNumber{number}});
+        if (view.signal_error == 0) continue;
+        return "cannot signal pid " + std::to_string(static_cast<pid_t>(*view.pid)) + ": " +
+               signal_error_text(view.signal_error);
+    }
+    return std::nullopt;
+}
+
 Result<> ControlPort::command(event::Verb verb, ProcessSelection const& which, int signo) {
     if (is_stopping() && verb != event::Verb::signal) return fail(ErrorKind::refused, "the launcher is stopping");
     std::optional<ProcessNumber> number;
     if (which.number) number = ProcessNumber{*which.number};
     rooms_.events.dispatch(event::Command{verb, rooms_.table.shown()[which.program], number, signo});
     rooms_.programs.settle_soon();
+    if (auto why = why_beyond_reach(which)) return fail(ErrorKind::refused, *std::move(why));
     return {};
 }
 
@@ -464,7 +512,8 @@ bool has_no_place_for_a_run(Supervisor const& supervisor, ProgramId id, std::opt
         ProcessId const place{id, ProcessNumber{at}};
         ProcessState const state = supervisor.state(place);
         bool const runs = state == starting || state == executing || state == activating || state == up;
-        bool const ends = state == draining || state == pre_stop || state == stopping || state == killing;
+        bool const ends =
+            state == draining || state == pre_stop || state == stopping || state == killing || state == clearing;
         if (!runs && !(ends && !supervisor.view(place).is_to_be_held)) return false;
     }
     return true;

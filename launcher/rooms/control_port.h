@@ -13,10 +13,12 @@
 #include "launcher/rooms/channels.h"
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/life_cycle.h"
+#include "launcher/rooms/process_trees.h"
 #include "launcher/rooms/program_table.h"
 #include "launcher/rooms/programs.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/rooms/upgrader.h"
+#include "launcher/supervisor/process_history.h"
 #include "lib/base/event_loop.h"
 #include "lib/log/log.h"
 
@@ -37,6 +39,8 @@ public:
         ConfigurationKeeper& keeper;
         LifeCycle const& life;
         Upgrader& upgrader;
+        ProcessTrees& trees;
+        ProcessHistory const& history;
         EventSink& events;
     };
     ControlPort(LaunchOptions const& options, EventLoop& loop, log::Log& log, ControlLine& line, Rooms const& rooms);
@@ -69,7 +73,11 @@ private:
     [[nodiscard]] ProgramStatus program(std::size_t index) const override;
     [[nodiscard]] ProgramDescription describe(std::size_t index) const override;
     [[nodiscard]] ProcessStatus process(std::size_t program, std::uint32_t number) const override;
+    [[nodiscard]] ProcessPast past(std::size_t program, std::uint32_t number) const override;
     [[nodiscard]] ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
+    [[nodiscard]] Leftovers leftovers(std::size_t program, std::uint32_t number) override {
+        return rooms_.trees.leftovers({rooms_.table.shown()[program], ProcessNumber{number}});
+    }
     [[nodiscard]] std::vector<std::string> missing_for(std::size_t index) const override;
     [[nodiscard]] std::vector<std::string> held_up_by(std::size_t index) const override;
     [[nodiscard]] std::vector<std::string> running_on(std::size_t index) const override;
@@ -101,6 +109,7 @@ private:
     [[nodiscard]] bool has_sandboxes() const override;
     void control_failed(std::string_view reason) override;
 
+    [[nodiscard]] LastExit exit_of(ProcessId id, process::SpawnError const& error) const;
     void serve(std::unique_ptr<ControlServer> server);
     [[nodiscard]] varlink::Closer closer();
     void tell_records();
@@ -108,6 +117,7 @@ private:
     [[nodiscard]] bool agent_runs() const;
     [[nodiscard]] std::vector<std::string> reached_and_stuck(std::size_t index, bool to_wait) const;
     [[nodiscard]] std::optional<std::string> why_nothing_is_to_run(ProgramId id) const;
+    [[nodiscard]] std::optional<std::string> why_beyond_reach(ProcessSelection const& which) const;
     Result<> command(event::Verb verb, ProcessSelection const& which, int signo = 0);
 
     LaunchOptions const& options_;

@@ -1,14 +1,25 @@
 #include "launcher/rooms/file_scout.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace triton::launcher {
 
-void FileScout::begin(std::function<void()> const& look) {
+void FileScout::begin(std::function<void()> const& look, Why why) {
+    using process::CommandRunner;
     constexpr int no_descriptor = -1;
+    std::erase_if(held_, [this](pid_t pid) { return !children_.is_command(pid); });
+    bool const is_past = why == Why::change && held_.size() < most_held;
+    held_.reserve(held_.size() + 1);
     is_busy_ = true;
+    auto const start = [&]() -> Result<pid_t> {
+        auto const pid = children_.start_copy(no_descriptor, look);
+        if (pid) helper_ = *pid;
+        return pid;
+    };
     try {
-        children_.run_command(key_, time_to_look, [&] { return children_.start_copy(no_descriptor, look); });
+        children_.run_command(key_, time_to_look, start,
+                              is_past ? CommandRunner::Former::left : CommandRunner::Former::awaited);
     } catch (...) {
         is_busy_ = false;
         throw;
@@ -28,8 +39,11 @@ FileScout::Way FileScout::ended(Children::Outcome const& outcome) {
             hangs_ = false;
             taken_since_.reset();
             return Way::clear;
-        case How::timed_out: hangs_ = true; return Way::hangs;
-        case How::cancelled: return Way::unknown;
+        case How::timed_out:
+            held_.push_back(helper_);
+            hangs_ = true;
+            return Way::hangs;
+        case How::cancelled: held_.push_back(helper_); return Way::unknown;
         case How::not_started:
             if (outcome.error.kind != ErrorKind::busy) return Way::clear;
             if (!taken_since_) taken_since_ = steady_now();  // by one that was cancelled, and does not end

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "launcher/children/children.h"
 #include "lib/base/clock.h"
@@ -16,15 +18,21 @@ public:
     /// `children` outlives this. `key`: of its copies.
     FileScout(Children& children, Children::Key key) : children_(children), key_(key) {}
 
+    enum class Why : std::uint8_t {
+        change,  ///< there may be other files to ask for than those that a helper still waits for
+        again,   ///< nothing is new: as long as such a helper waits, the answer is the same
+    };
     /// Begins. The end is reported to ended(), which may be called from in here; until then is_busy(). `look`: done by
     /// the copy, and what becomes of it does not count.
-    void begin(std::function<void()> const& look);
+    void begin(std::function<void()> const& look, Why why);
     [[nodiscard]] bool is_busy() const { return is_busy_; }
     /// Nothing happens when none is under way.
     void cancel();
 
     /// For which a copy may look: a trial of the documents that PID 1 loads by itself takes a thousandth of that.
     static constexpr milliseconds time_to_look{10000};
+    /// Helpers that a file system holds: if there are so many, no look is possible before one of them ends.
+    static constexpr std::size_t most_held = 16;
 
     enum class Way : std::uint8_t { clear, hangs, taken, unknown };
     /// The child of its key has ended. `clear`: also when no copy can be started, as there is no other way then;
@@ -37,6 +45,8 @@ private:
     bool is_busy_ = false;
     bool hangs_ = false;  // the latest that ended
     std::optional<TimePoint> taken_since_;
+    pid_t helper_ = 0;         // the latest
+    std::vector<pid_t> held_;  // that were killed, and may not have ended
 };
 
 }  // namespace triton::launcher

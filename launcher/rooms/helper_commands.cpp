@@ -9,6 +9,7 @@
 
 #include <sys/wait.h>
 
+#include "lib/base/http_field.h"
 #include "lib/base/signal_text.h"
 
 namespace triton::launcher {
@@ -74,6 +75,21 @@ std::string_view result_of(ProcessView const& view, bool was_oom_killed, Helper 
     return "exit-code";
 }
 
+/// The reason of a failure with the last line that the check has printed, which mostly says more.
+std::string with_last_line(std::string why, std::string_view output) {
+    constexpr std::size_t longest_line = 200;
+    constexpr std::string_view blanks = " \t\r\n";
+    output = output.substr(0, output.find_last_not_of(blanks) + 1);
+    std::string_view const line = trimmed(output.substr(output.find_last_of("\r\n") + 1));
+    if (line.empty()) return why;
+    return std::move(why.append(": ").append(line.substr(0, longest_line)));
+}
+
+std::int64_t microseconds_now() {
+    using namespace std::chrono;
+    return duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+}
+
 /// "12.345"
 std::string seconds_text(Duration duration) {
     auto const milliseconds = std::chrono::duration_cast<std::chrono::milliseconds>(duration).count();
@@ -99,12 +115,18 @@ void HelperCommands::run(action::RunHelper const& action) {
         if (!helper.start)
             return fail(ErrorKind::not_found, "run " + std::string(helper_text(action.helper)),
                         "the configuration has none");
-        process::StartFiles files = TRY(channels_.for_command(action.id, is_probe(action.helper)));
+        Channels::Hands hands = TRY(channels_.for_command(action.id, action.helper));
         auto const variables = variables_of(action.id, action.helper);
-        files.variables = variables;
-        return children_.spawn_command(helper.start, action.id.number, files);
+        hands.files.variables = variables;
+        if (!channels_.has_groups()) hands.files.mark = children_.next_mark();
+        if (is_probe(action.helper)) {
+            // Else nobody sees what it prints.
+            if (auto const end = outputs_.begin(key)) hands.files.out = hands.files.err = *end;
+        }
+        return children_.spawn_command(helper.start, action.id.number, hands.files, action.id);
     };
     children_.run_command(key, helper.timeout, spawn, former);
+    outputs_.end_start(key);
 }
 
 /// The variables that tell a hook about the process it runs for, besides its program and number, which all its
@@ -145,14 +167,69 @@ void HelperCommands::cancel(action::CancelHelper const& action) {
 void HelperCommands::ended(Children::Key key, Children::Outcome const& outcome) {
     ProcessId const id = process_of_helper(key);
     Helper const helper = helper_of(key);
+    channels_.command_ended(id, helper);
     try {
+        std::string output = outputs_.end(key);
         tell_failure(id, helper, outcome);  // first, since a stop may be waiting for nothing else
-        if (auto const check = check_of(helper); check && !outcome.is_ok())
-            failures_.push_back({id, *check, outcome_text(outcome)});
+        if (is_probe(helper) && outcome.how != CommandRunner::How::cancelled)
+            note_result(id, helper, outcome, std::move(output));
     } catch (std::bad_alloc const&) {
         // The line is lost. The end is not: nobody would tell of it again.
     }
     events_.dispatch(event::HelperEnded{id, helper, outcome.is_ok()});
+}
+
+/// Remembers a result for whoever asks later, and reports what is news now.
+void HelperCommands::note_result(ProcessId id, Helper helper, Children::Outcome const& outcome, std::string output) {
+    std::string why = outcome.is_ok() ? "" : outcome_text(outcome);
+    if (!outcome.is_ok()) {
+        std::string shown = with_last_line(why, output);
+        if (auto const check = check_of(helper)) {
+            failures_.push_back({id, *check, std::move(shown)});
+        } else if (!waits_for_a_line(id, helper)) {
+            tell_not_ready(id, why, shown);
+        }
+    }
+    history_.add({.program = static_cast<std::uint32_t>(id.program),
+                  .number = static_cast<std::uint32_t>(id.number),
+                  .helper = static_cast<std::uint8_t>(helper),
+                  .is_ok = outcome.is_ok(),
+                  .time = microseconds_now(),
+                  .why = std::move(why),
+                  .output = std::move(output)});
+}
+
+/// What a probe prints may differ each time, so only `why` decides whether a line is due.
+void HelperCommands::tell_not_ready(ProcessId id, std::string const& why, std::string const& shown) {
+    std::uint32_t const count = news_.failed(id, why, std::chrono::steady_clock::now());
+    if (count == 0) return;
+    std::string message = report_writer_.who(id) + " is not ready: " + shown;
+    if (count > 1) message += "; " + std::to_string(count) + " probes have failed so far";
+    log_.write(log::LogLevel::info, "process-not-ready", message,
+               {{"program", std::string_view(table_[id.program].name)},
+                {"process", static_cast<std::int64_t>(id.number)},
+                {"error", std::string_view(shown)},
+                {"failures", std::int64_t{count}}});
+}
+
+ReadinessFailures HelperCommands::readiness_failures(ProcessId id) const {
+    ProbeRecord const* const last = history_.failure_of(id, Helper::readiness);
+    ReadinessFailures failures{news_.count(id), {}};  // it may have succeeded since
+    if (last && !waits_for_a_line(id, Helper::readiness)) failures.why = with_last_line(last->why, last->output);
+    return failures;
+}
+
+void HelperCommands::reported(Report const& report) {
+    if (auto const* const ready = std::get_if<action::ReportReady>(&report)) news_.forget(ready->id);
+    if (auto const* const exited = std::get_if<action::ReportExited>(&report)) news_.forget(exited->id);
+    if (auto const* const failed = std::get_if<action::ReportStartFailed>(&report)) news_.forget(failed->id);
+}
+
+/// Whether it is a probe that waits for a line of output. Such a one can fail only because of its pattern.
+bool HelperCommands::waits_for_a_line(ProcessId id, Helper helper) const {
+    auto const& plan = table_[id.program].plan;
+    return helper == Helper::readiness && plan && plan->helper(helper).network &&
+           plan->helper(helper).network->kind == config::ProbeKind::log;
 }
 
 std::string_view HelperCommands::failure_of(ProcessId id, std::size_t check) const {
@@ -169,14 +246,12 @@ void HelperCommands::tell_unexecuted(process::SpawnError const& error) const {
 
 void HelperCommands::tell_failure(ProcessId id, Helper helper, Children::Outcome const& outcome) const {
     if (outcome.is_ok() || outcome.how == CommandRunner::How::cancelled) return;
-    // A readiness probe fails until the process is ready. A failure of a health check is reported when it matters.
+    // A readiness probe fails until the process is ready, and is reported when the reason is another one. A failure of
+    // a health check is reported when it matters.
     auto const& plan = table_[id.program].plan;
-    // A probe that waits for a line can fail only because of its pattern.
-    bool const is_by_line = helper == Helper::readiness && plan && plan->helper(helper).network &&
-                            plan->helper(helper).network->kind == config::ProbeKind::log;
-    log::LogLevel const level = is_by_line         ? log::LogLevel::error
-                                : is_probe(helper) ? log::LogLevel::debug
-                                                   : log::LogLevel::warning;
+    log::LogLevel const level = waits_for_a_line(id, helper) ? log::LogLevel::error
+                                : is_probe(helper)           ? log::LogLevel::debug
+                                                             : log::LogLevel::warning;
     if (!log_.is_enabled(level)) return;
     std::string const why = outcome_text(outcome);
     auto const check = check_of(helper);

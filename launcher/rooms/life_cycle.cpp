@@ -48,11 +48,14 @@ int LifeCycle::meaning(signalfd_siginfo const& info) const {
     return info.ssi_signo < options_.rewrite.size() ? options_.rewrite[info.ssi_signo] : 0;
 }
 
-/// Whether the signal asks for a stop. Source: systemd, CONTAINER_INTERFACE, "Signals": what a machine manager tells
-/// the PID 1 of a machine.
+/// Whether the signal asks for a stop. To PID 1, SIGPWR does: lxc-stop sends it, and nobody else has a use for it
+/// there. SIGRTMIN+3 does only where systemd-nspawn says that it is the manager: elsewhere it is forwarded like any
+/// other signal, as programs may use it. Source: systemd, CONTAINER_INTERFACE, "Signals"; lxc.container.conf(5),
+/// "lxc.signal.halt".
 bool LifeCycle::is_stop(int signo) const {
     bool const is_shutdown = setup_.is_machine && (signo == rtmin + 3 || signo == rtmin + 4);
-    return signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown;
+    bool const is_power = setup_.is_pid_1 && signo == SIGPWR;
+    return signo == SIGTERM || signo == SIGINT || signo == SIGQUIT || is_shutdown || is_power;
 }
 
 void LifeCycle::take_signals() {
@@ -65,13 +68,25 @@ void LifeCycle::take_signals() {
     std::optional<pid_t> changed;
     for (signalfd_siginfo const& info : batch) {
         if (info.ssi_signo == SIGCHLD) changed = static_cast<pid_t>(info.ssi_pid);
-        if (info.ssi_signo != SIGCHLD && is_stop(meaning(info))) stop(meaning(info));
+        bool const is_ours = info.ssi_signo == SIGCHLD || is_from_own_terminal(info);
+        if (!is_ours && is_stop(meaning(info))) stop(meaning(info));
     }
     if (changed) listener_.children_changed(*changed);
     for (signalfd_siginfo const& info : batch) {
         int const signo = meaning(info);
+        if (is_from_own_terminal(info)) {
+            if (info.ssi_signo == SIGCONT) listener_.continued();
+            continue;
+        }
         if (info.ssi_signo != SIGCHLD && signo != 0 && !is_stop(signo) && !is_idle_suspend(info)) take(signo);
     }
+}
+
+/// Whether the kernel reports what happens to our own terminal: a new size, or that a stopped process group is
+/// continued because nobody else would. Programs that share the terminal hear of it from the kernel. To others it means
+/// something else: httpd takes SIGWINCH for a graceful stop.
+bool LifeCycle::is_from_own_terminal(signalfd_siginfo const& info) {
+    return info.ssi_code == SI_KERNEL && (info.ssi_signo == SIGWINCH || info.ssi_signo == SIGCONT);
 }
 
 /// Whether that is ^Z where no shell above could continue us. The kernel does not stop such a process group either.
@@ -103,6 +118,10 @@ void LifeCycle::take(int signo) {
 
 void LifeCycle::stop(int signo) {
     bool const is_first = supervisor_.phase() == SupervisorPhase::running;
+    if (requests_.is_the_same(steady_clock::now())) {
+        return log_.write(log::LogLevel::debug, "stop-repeated", signal_text(signo) + " belongs to the same request",
+                          {{"signal", std::int64_t{signo}}});
+    }
     reboots_ = reboots_ || (setup_.is_machine && signo == SIGINT && is_first);
     if (is_first) stay_until_ = steady_clock::now() + pod_.shutdown_delay;
     if (linger_timer_.is_armed()) {
@@ -115,7 +134,9 @@ void LifeCycle::stop(int signo) {
         exit_code_ = 1;
         return loop_.stop();
     }
-    events_.dispatch(event::StopAsked{.exit_code = options_.built_in.is_to_finish ? 128 + signo : 0});
+    // A container that never had anything to run has not done its work.
+    bool const is_unfinished = options_.built_in.is_to_finish || !listener_.has_configuration();
+    events_.dispatch(event::StopAsked{.exit_code = is_unfinished ? 128 + signo : 0});
     listener_.stop_asked();
     log_.write(log::LogLevel::info, "stop-requested",
                supervisor_.is_in_a_hurry()
@@ -195,6 +216,7 @@ void LifeCycle::save(UpgradeState& state) const {
     state.began = began_;
     state.told_ready = told_ready_;
     state.stop_requests = stop_requests_;
+    state.stop_asked_at = requests_.first();
     state.reboots = reboots_;
 }
 
@@ -202,6 +224,7 @@ void LifeCycle::restore(UpgradeState const& state) {
     began_ = state.began;
     told_ready_ = state.told_ready;
     stop_requests_ = state.stop_requests;
+    requests_.restore(state.stop_asked_at);
     reboots_ = state.reboots;
 }
 

@@ -15,6 +15,7 @@
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
+#include "lib/base/stop_requests.h"
 #include "lib/log/log.h"
 
 namespace triton::launcher {
@@ -37,6 +38,8 @@ public:
         virtual void stop_asked() = 0;
         /// SIGHUP. The log has been opened again.
         virtual void hung_up() = 0;
+        /// Whether there is, or was, anything to run.
+        [[nodiscard]] virtual bool has_configuration() const = 0;
     };
     /// All outlive this.
     LifeCycle(LaunchOptions const& options, ProcessSetup const& setup, Sys& sys, EventLoop& loop, log::Log& log,
@@ -74,6 +77,7 @@ private:
     [[nodiscard]] int meaning(signalfd_siginfo const& info) const;
     [[nodiscard]] bool is_stop(int signo) const;
     [[nodiscard]] bool is_idle_suspend(signalfd_siginfo const& info) const;
+    [[nodiscard]] static bool is_from_own_terminal(signalfd_siginfo const& info);
     void take(int signo);
     void stop(int signo);
     bool begin_linger();
@@ -94,6 +98,7 @@ private:
     EventLoop::Timer linger_timer_;        // armed: all have ended, and the pod wants to stay for a while
     std::optional<TimePoint> stay_until_;  // the same, while they end
     TimePoint began_;
+    StopRequests requests_;
     int stop_requests_ = 0;
     int exit_code_ = 0;
     std::uint32_t told_running_ = 0;

@@ -65,6 +65,7 @@ struct PidFiles::Seen {
     };
     Kind kind = Kind::nothing;  ///< nothing: also when it is being written
     Identity file = {};
+    uid_t owner = 0;
     std::array<char, 256> text = {};  ///< why it is refused, or its beginning; ends with a NUL byte
 
     static Seen of(Kind kind, std::string_view text) {
@@ -245,6 +246,7 @@ PidFiles::Seen PidFiles::see(std::string const& root_directory, std::string cons
     }
     auto const with_identity = [&](Seen::Kind kind, std::string_view text) {
         Seen seen = Seen::of(kind, text);
+        seen.owner = status.st_uid;
         seen.file = {status.st_dev, status.st_ino, status.st_ctim.tv_sec * 1'000'000'000 + status.st_ctim.tv_nsec};
         return seen;
     };
@@ -295,14 +297,14 @@ std::optional<Pid> PidFiles::judge(Entry const& entry, Seen const& seen) {
     // The pid is the same as before: that process runs, or has just ended.
     if (supervisor_.view(file_id(entry)).pid == Pid{*pid})
         return children_.find(*pid) == file_id(entry) ? std::optional(Pid{*pid}) : std::nullopt;
-    if (std::string why = fault_of(entry, *pid); !why.empty())
+    if (std::string why = fault_of(entry, *pid, seen.owner); !why.empty())
         return refuse(entry, "it names " + std::to_string(*pid) + ", " + why);
     if (sys_.parent_of(*pid) != sys_.own_pid()) return std::nullopt;  // its parent has yet to end
     return Pid{*pid};
 }
 
 /// Why this process cannot be the program's; empty: it is one of the program's own.
-std::string PidFiles::fault_of(Entry const& entry, pid_t pid) const {
+std::string PidFiles::fault_of(Entry const& entry, pid_t pid, uid_t owner) const {
     if (pid == sys_.own_pid()) return "which is the launcher";
     if (pid == 1) return "which is PID 1";
     if (auto const owner = children_.find(pid)) {
@@ -311,12 +313,29 @@ std::string PidFiles::fault_of(Entry const& entry, pid_t pid) const {
     }
     if (children_.is_command(pid)) return "which is a helper command";
     if (sys_.parent_of(pid) == 0) return "which does not run";
-    return is_started_by(entry, pid) ? "" : "which the program has not started";
+    switch (origin_of(entry, pid)) {
+        case Origin::program: return "";
+        case Origin::stranger: return "which the program has not started";
+        case Origin::likely_program: break;
+    }
+    if (owner == 0 || owner == ::geteuid() || owner == user_of(entry)) return "";
+    return "which may be another program's, and the file is that of user " + std::to_string(owner);
 }
 
-bool PidFiles::is_started_by(Entry const& entry, pid_t pid) const {
-    if (entry.mark != 0) return sys_.mark_of(pid) == entry.mark;
-    return channels_.is_in_group(file_id(entry), pid);
+uid_t PidFiles::user_of(Entry const& entry) const {
+    auto const& plan = table_[ProgramId{entry.program}].plan;
+    return plan ? plan->user() : ::geteuid();
+}
+
+/// Where the mark is only one limit (a version before this one has started the program, or a launcher above this one
+/// has left no room for the other), every process with an earlier mark can have taken it: then it also has to be of the
+/// program's user.
+PidFiles::Origin PidFiles::origin_of(Entry const& entry, pid_t pid) const {
+    if (entry.mark == 0) return channels_.is_in_group(file_id(entry), pid) ? Origin::program : Origin::stranger;
+    Marks const marks = sys_.marks_of(pid);
+    if (marks.are(entry.mark)) return Origin::program;
+    bool const is_likely = marks.falling == entry.mark && !marks.is_rising_set && sys_.user_of(pid) == user_of(entry);
+    return is_likely ? Origin::likely_program : Origin::stranger;
 }
 
 std::optional<Pid> PidFiles::refuse(Entry const& entry, std::string why) {

@@ -47,6 +47,11 @@ public:
     void starting(ProcessId id, std::uint64_t mark);
     /// One of its processes has been reaped: as which one it goes on, by its file. That is a child of this program now.
     std::optional<Pid> successor(ProcessId id);
+    /// Of its start; 0: there is none, or its control group knows what it has started.
+    [[nodiscard]] std::uint64_t mark_of(ProcessId id) const {
+        auto const found = std::ranges::find_if(entries_, [id](Entry const& entry) { return is_of(entry, id); });
+        return found == entries_.end() ? 0 : found->mark;
+    }
     /// It has ended. Returns the mark of its start.
     std::uint64_t ended(ProcessId id);
     /// Whether it was started as one that may go on as another process.
@@ -57,7 +62,7 @@ public:
     /// process that is known.
     [[nodiscard]] bool is_own(ProcessId id, pid_t pid) const {
         auto const found = std::ranges::find_if(entries_, [id](Entry const& entry) { return is_of(entry, id); });
-        return found != entries_.end() && is_started_by(*found, pid);
+        return found != entries_.end() && origin_of(*found, pid) != Origin::stranger;
     }
     /// A child that nobody knows was reaped.
     void orphan_reaped() {
@@ -93,8 +98,10 @@ private:
     void look();
     void look_at(Entry const& entry, Seen const& seen);
     std::optional<Pid> judge(Entry const& entry, Seen const& seen);
-    [[nodiscard]] std::string fault_of(Entry const& entry, pid_t pid) const;
-    [[nodiscard]] bool is_started_by(Entry const& entry, pid_t pid) const;
+    [[nodiscard]] std::string fault_of(Entry const& entry, pid_t pid, uid_t owner) const;
+    enum class Origin : std::uint8_t { stranger, likely_program, program };
+    [[nodiscard]] Origin origin_of(Entry const& entry, pid_t pid) const;
+    [[nodiscard]] uid_t user_of(Entry const& entry) const;
     std::optional<Pid> refuse(Entry const& entry, std::string why);
 
     Sys& sys_;

@@ -3,10 +3,18 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-
-#include <sys/resource.h>
+#include <utility>
 
 namespace triton::launcher {
+
+using std::chrono::steady_clock;
+
+namespace {
+
+constexpr Duration time_for_leftovers = std::chrono::seconds(5);  // after SIGKILL, for what a process has left behind
+constexpr Duration between_leftover_looks = milliseconds(20);
+
+}  // namespace
 
 std::expected<Pid, process::SpawnError> ProcessTrees::start(ProcessId id) {
     auto pid = try_to_start(id);
@@ -35,12 +43,10 @@ std::expected<Pid, process::SpawnError> ProcessTrees::try_to_start(ProcessId id)
     return pid;
 }
 
-/// Whether a mark tells what a process has started. That is so where no control group does, except for a program whose
-/// own limit takes the place of the mark.
+/// Whether a mark tells what a process has started. That is so where no control group does. A program's own limits may
+/// take the place of one half of the mark, or of both.
 bool ProcessTrees::is_marked(ProgramPlan const& plan) const {
-    return plan.policy.kills_tree && !channels_.has_groups() && plan.start &&
-           std::ranges::find(plan.start->attributes().limits, RLIMIT_RTTIME, &process::ResourceLimit::resource) ==
-               plan.start->attributes().limits.end();
+    return plan.policy.kills_tree && !channels_.has_groups() && plan.start;
 }
 
 /// Whether the signal is for the whole tree, as SIGKILL always is.
@@ -49,7 +55,7 @@ bool ProcessTrees::is_for_tree(action::Signal const& action) const {
            (options_.kill_group && table_[action.id.program].name.empty());
 }
 
-void ProcessTrees::signal(action::Signal const& action) {
+int ProcessTrees::signal(action::Signal const& action) {
     auto const pid = static_cast<pid_t>(action.pid);
     // The process may not be in its group yet, or may have left it while others are still in it: then it gets the
     // signal as well. signal_group() may miss processes that are just being made, and a group that is gone has no
@@ -59,24 +65,77 @@ void ProcessTrees::signal(action::Signal const& action) {
     if (is_kill) {
         channels_.kill_group(action.id);
     } else if (is_for_all && channels_.signal_group(action.id, pid, action.signo)) {
-        return;
+        return sys_.signal(pid, 0);  // the group does not say who could not be signalled
     }
     bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
-    if (!reached_group || is_kill) (void)sys_.signal(pid, action.signo);
+    return reached_group && !is_kill ? 0 : sys_.signal(pid, action.signo);
 }
 
 void ProcessTrees::before_reaping(ProcessId id, pid_t pid) {
     auto const& plan = table_[id.program].plan;
     if (!plan || !plan->policy.kills_tree) return;
     if (plan->policy.forks && pid_files_.has(id)) return;  // others of its tree may go on as the program
+    std::uint64_t const mark = is_marked(*plan) ? children_.mark_of(pid) : 0;
+    if (has_time(id, mark)) return left_trees_.note(id, pid, mark);
     (void)sys_.signal(-pid, SIGKILL);
     channels_.kill_group(id);
     if (is_marked(*plan)) children_.end_orphans_of(pid);
 }
 
+/// Whether the rest of its tree has time to end. Without a control group and a mark nobody could say when it has ended.
+bool ProcessTrees::has_time(ProcessId id, std::uint64_t mark) const {
+    return supervisor_.gives_time_to_rest(id) && (channels_.has_groups() || (mark != 0 && sys_.adopts_orphans()));
+}
+
+bool ProcessTrees::leave(ProcessId id) {
+    if (pid_files_.has(id)) {
+        std::uint64_t const mark = pid_files_.mark_of(id);
+        if (!has_time(id, mark)) {
+            end(id);
+            return false;
+        }
+        (void)pid_files_.ended(id);
+        left_trees_.note(id, 0, mark);
+    }
+    return left_trees_.reaped(id);
+}
+
+void ProcessTrees::signal(action::SignalRest const& action) {
+    // A stop signal may be SIGKILL, too: then the end of the tree is still waited for.
+    if (action.why != action::Why::kill) return left_trees_.signal(action.id, action.signo);
+    std::uint64_t const mark = left_trees_.forget(action.id);
+    channels_.kill_group(action.id);
+    if (mark != 0) children_.end_marked(mark, action.id);
+}
+
 void ProcessTrees::end(ProcessId id) {
     channels_.kill_group(id);
-    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark);
+    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark, id);
+}
+
+Leftovers ProcessTrees::leftovers(ProcessId id) {
+    auto const known = std::ranges::find(awaited_, id, &Awaited::id);
+    auto const& plan = table_[id.program].plan;
+    bool const is_any = plan && plan->policy.kills_tree &&
+                        (channels_.has_groups() ? channels_.has_group_members(id) : children_.is_ending_orphans_of(id));
+    if (!is_any) {
+        if (known != awaited_.end()) awaited_.erase(known);
+        return Leftovers::none;
+    }
+    TimePoint const now = steady_clock::now();
+    if (!leftovers_timer_.is_armed()) leftovers_timer_.arm(now + between_leftover_looks);
+    if (known == awaited_.end()) {
+        awaited_.push_back({id, now});
+        return Leftovers::ending;
+    }
+    known->is_asked_for = true;
+    return now - known->since < time_for_leftovers ? Leftovers::ending : Leftovers::stuck;
+}
+
+/// Nothing tells when a control group is empty, or when what nobody can end is given up. So who waits looks again.
+void ProcessTrees::look_at_leftovers() {
+    std::erase_if(awaited_, [](Awaited& one) { return !std::exchange(one.is_asked_for, false); });
+    line_.state_changed();
 }
 
 void ProcessTrees::sweep(int signo) {

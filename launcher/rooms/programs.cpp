@@ -185,8 +185,10 @@ Result<> Programs::activate(Accepted const* wanted, bool is_new, std::function<v
     table_.replace(std::move(larger));
     for (ProgramTable::Entry& program : table_.entries())
         program.is_configured = false;
-    for (std::size_t i = 0; i < ids.size(); ++i)
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+        if (table_[ids[i]].plan && table_[ids[i]].name != plans[i]->settings->name) owner_.given_away(ids[i]);
         take(table_[ids[i]], plans[i]);
+    }
     if (has_names) owner_.expect_leftovers();
     if (taken) taken();
     plans_ = std::move(plans);

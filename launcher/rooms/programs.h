@@ -33,6 +33,8 @@ public:
         virtual void expect_leftovers() = 0;
         /// A burst of changes is over: what only it needed may be given back.
         virtual void settled() = 0;
+        /// The id is another program's from now on.
+        virtual void given_away(ProgramId id) = 0;
     };
     /// All outlive this.
     Programs(EventLoop& loop, log::Log& log, ProgramTable& table, Supervisor const& supervisor, Children& children,
@@ -47,6 +49,7 @@ public:
     /// In a stop, files restart nothing.
     void forget_files() { files_.forget(); }
     void files_scouted(Children::Outcome const& outcome) { files_.scouted(outcome); }
+    void files_aside_scouted(Children::Outcome const& outcome) { files_.scouted_aside(outcome); }
     /// Something has changed that leaves something to let go of.
     void settle_soon();
 

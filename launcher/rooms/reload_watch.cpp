@@ -28,9 +28,13 @@ ReloadWatch::ReloadWatch(EventLoop& loop, log::Log& log, std::function<void()> r
                }),
       timer_(loop, std::move(read)) {}
 
-void ReloadWatch::read_now() { timer_.arm(steady_clock::now()); }
+void ReloadWatch::read_now() {
+    was_asked_ = true;
+    timer_.arm(steady_clock::now());
+}
 
 void ReloadWatch::ask() {
+    was_asked_ = true;
     TimePoint const now = steady_clock::now();
     bool const is_first = !timer_.is_armed();
     if (is_first) burst_began_ = now;
@@ -40,10 +44,11 @@ void ReloadWatch::ask() {
     if (is_first) burst_begins_();
 }
 
-void ReloadWatch::begin_look() {
+bool ReloadWatch::begin_look() {
     timer_.disarm();
     last_look_ = steady_clock::now();
     next_look_ = std::max(next_look_, last_look_) + between_reloads;
+    return std::exchange(was_asked_, false);
 }
 
 Result<> ReloadWatch::watch(std::vector<std::string> const& paths) {

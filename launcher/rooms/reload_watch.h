@@ -26,8 +26,9 @@ public:
     /// Reads when no more changes come for a moment.
     void ask();
 
-    /// The files are read now, for whatever reason.
-    void begin_look();
+    /// The files are read now, for whatever reason. Returns whether somebody has asked for it since the last look, by a
+    /// change of a file too; else it is only time.
+    bool begin_look();
     /// From now on these are watched. Errors: those of inotify, whose instances and watches a node may have used up.
     Result<> watch(std::vector<std::string> const& paths);
     /// `watched`: the latest result of watch(). Files that cannot be watched are checked now and then instead: this is
@@ -57,6 +58,7 @@ private:
     bool is_blind_ = false;          // changes of files go unseen
     bool has_stale_events_ = false;  // of before the look that comes
     bool has_forgotten_ = false;
+    bool was_asked_ = false;  // since the last look
 };
 
 }  // namespace triton::launcher

@@ -1,5 +1,6 @@
 #include "launcher/rooms/report.h"
 
+#include <cerrno>
 #include <cstdlib>
 #include <vector>
 
@@ -46,6 +47,10 @@ std::string short_duration(Duration duration) {
                              ? Duration(std::chrono::round<milliseconds>(duration))
                              : Duration(std::chrono::round<std::chrono::seconds>(duration));
     return format_duration(rounded);
+}
+
+std::string signal_error_text(int error) {
+    return errno_text(error) + (error == EPERM ? ": it has another user, and the launcher lacks CAP_KILL" : "");
 }
 
 std::string count_text(std::uint32_t count) { return std::to_string(count) + (count == 1 ? " process" : " processes"); }
@@ -141,6 +146,34 @@ void ReportWriter::tell(action::Signal const& signal, bool is_stopping) {
     }
 }
 
+void ReportWriter::tell(RefusedSignal const& refused, bool /*is_stopping*/) {
+    action::Signal const& signal = refused.signal;
+    std::string const error = signal_error_text(refused.error);
+    write(log::LogLevel::error, "process-signal-failed",
+          "cannot send " + signal_text(signal.signo) + " to " + with_pid(who(signal.id), signal.pid) + ": " + error,
+          signal.id,
+          {{"pid", as_field(signal.pid)},
+           {"signal", std::int64_t{signal.signo}},
+           {"errno", std::int64_t{refused.error}},
+           {"error", std::string_view(error)}});
+}
+
+void ReportWriter::tell(action::SignalRest const& signal, bool is_stopping) {
+    log::LogField const signo{"signal", std::int64_t{signal.signo}};
+    switch (signal.why) {
+        case action::Why::stop:
+            return write(is_stopping ? log::LogLevel::debug : log::LogLevel::info, "process-stopping",
+                         who(signal.id) + " has ended: stopping what it has left behind", signal.id, {signo});
+        case action::Why::kill:
+            return write(log::LogLevel::warning, "process-killed",
+                         "what " + who(signal.id) + " has left behind gets SIGKILL", signal.id, {signo});
+        case action::Why::forward:
+        case action::Why::reload:
+        case action::Why::asked:
+        case action::Why::watchdog: return;
+    }
+}
+
 void ReportWriter::on(action::ReportStarted const& started) {
     write(log::LogLevel::info, "process-started",
           who(started.id) + " started, pid " + std::to_string(as_field(started.pid)), started.id,
@@ -154,8 +187,13 @@ void ReportWriter::on(action::ReportMain const& main) {
 }
 
 void ReportWriter::on(action::ReportReady const& ready) {
-    write(log::LogLevel::info, "process-ready", who(ready.id) + " is ready after " + short_duration(ready.after),
-          ready.id, {{"after_seconds", ready.after}});
+    std::string message = who(ready.id) + " is ready after " + short_duration(ready.after);
+    std::uint32_t const failures = why_not_ready_(ready.id).count;
+    if (failures == 0)
+        return write(log::LogLevel::info, "process-ready", message, ready.id, {{"after_seconds", ready.after}});
+    message += " and " + std::to_string(failures) + (failures == 1 ? " failed probe" : " failed probes");
+    write(log::LogLevel::info, "process-ready", message, ready.id,
+          {{"after_seconds", ready.after}, {"failures", std::int64_t{failures}}});
 }
 
 void ReportWriter::on(action::ReportLeft const& left) {
@@ -191,7 +229,16 @@ void ReportWriter::on(action::ReportTimedOut const& late) {
                      who(late.id) + words.message + "; no line has matched " + json::quoted(pattern, pattern.size()),
                      late.id, {{"what", words.field}, {"pattern", std::string_view(pattern)}});
     }
-    write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id, {{"what", words.field}});
+    ReadinessFailures const failures =
+        late.what == action::TimedOut::start ? why_not_ready_(late.id) : ReadinessFailures{};
+    if (failures.why.empty())
+        return write(log::LogLevel::error, "process-timed-out", who(late.id) + words.message, late.id,
+                     {{"what", words.field}});
+    std::string const probes =
+        failures.count > 1 ? "the last of " + std::to_string(failures.count) + " probes" : std::string("its probe");
+    write(log::LogLevel::error, "process-timed-out",
+          who(late.id) + words.message + "; " + probes + " has failed: " + failures.why, late.id,
+          {{"what", words.field}, {"error", std::string_view(failures.why)}});
 }
 
 /// The name of a check; empty when it is the only one, or when its configuration is gone.

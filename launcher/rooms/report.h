@@ -26,16 +26,27 @@ struct ProgramName {
     NetworkProbe const* readiness = nullptr;  ///< that the agent makes
 };
 
-/// The content of the log: every report, and the one effect that people want to see.
-using Told = std::variant<action::Signal, Report>;
+struct RefusedSignal {
+    action::Signal signal;
+    int error;  ///< errno
+};
+/// The content of the log: every report, and the effects that people want to see.
+using Told = std::variant<action::Signal, action::SignalRest, RefusedSignal, Report>;
+
+/// Of the readiness probes of a process that is not ready.
+struct ReadinessFailures {
+    std::uint32_t count = 0;  ///< 0: an earlier version of the launcher has counted them
+    std::string why;          ///< the latest one; empty: none has failed
+};
 
 /// Logs the supervisor's decisions, one record for each.
 class ReportWriter {
 public:
     using WhyOfCheck = std::function<std::string_view(ProcessId, std::size_t check)>;
+    using WhyNotReady = std::function<ReadinessFailures(ProcessId)>;
     /// `names`, `why` (of a health check's latest failure): their results are for the call only. All outlive this.
-    ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names, WhyOfCheck why)
-        : log_(log), names_(std::move(names)), why_(std::move(why)) {}
+    ReportWriter(log::Log& log, std::function<ProgramName(ProgramId)> names, WhyOfCheck why, WhyNotReady why_not_ready)
+        : log_(log), names_(std::move(names)), why_(std::move(why)), why_not_ready_(std::move(why_not_ready)) {}
 
     /// `is_stopping`: the launcher as a whole, which was reported in one line for all.
     void tell(Told const& told, bool is_stopping);
@@ -45,6 +56,8 @@ public:
 
 private:
     void tell(action::Signal const& signal, bool is_stopping);
+    void tell(action::SignalRest const& signal, bool is_stopping);
+    void tell(RefusedSignal const& refused, bool is_stopping);
     void tell(Report const& report, bool is_stopping);
     void on(action::ReportStarted const& started);
     void on(action::ReportMain const& main);
@@ -70,10 +83,13 @@ private:
     log::Log& log_;
     std::function<ProgramName(ProgramId)> names_;
     WhyOfCheck why_;
+    WhyNotReady why_not_ready_;
 };
 
 /// For people: three digits are enough.
 std::string short_duration(Duration duration);
+/// Why a process could not be signalled, for this errno.
+std::string signal_error_text(int error);
 /// "1 process", "2 processes"
 std::string count_text(std::uint32_t count);
 

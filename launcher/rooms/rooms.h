@@ -30,6 +30,7 @@ namespace triton::launcher {
 //     agent_host.h            the agent, requests to it and its reports
 //     pid_files.h             programs that fork into the background, and the process as which they continue
 //     foreground.h            the terminal that is our input, and which process group is in its foreground
+//     left_trees.h            what is left of a tree whose process has ended, while it has time to end
 //     process_trees.h         a process with all that it has started: its start, whom a signal is for, what its end
 //                             leaves to be killed
 //     control_port.h          requests of the control socket (ControlBackend)

@@ -30,6 +30,8 @@ namespace {
 constexpr std::string_view fit = "fit to take over: ";
 // And after it, when it goes on with descriptors of inotify: older ones would refuse what they do not know.
 constexpr std::string_view takes_watches = "takes watches";
+// Likewise with past ends and results of checks: without them an older one can take over all the same.
+constexpr std::string_view takes_history = "takes history";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
 // How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
@@ -94,6 +96,7 @@ Upgrader::Upgrader(LaunchOptions const& options, char const* const* environment,
       children_(children),
       line_(line),
       owner_(owner),
+      path_probe_(sys, children, Duration::zero()),
       try_timer_(loop, [this] { try_now(); }) {}
 
 Result<> Upgrader::begin(std::string const& path) {
@@ -103,7 +106,10 @@ Result<> Upgrader::begin(std::string const& path) {
                {{"path", std::string_view(path)}});
     attempt_.emplace();
     attempt_->path = path;
-    if (auto program = open_successor(path)) {
+    auto const look = [&path] { (void)open_successor(path); };
+    if (!path_probe_.may_touch(path, look)) {
+        give_up({ErrorKind::unavailable, "look at " + path, "its file system does not answer", {}, 0});
+    } else if (auto program = open_successor(path)) {
         attempt_->program = std::move(*program);
         if (Result<> const begun = with_memory([this] { return check_successor(); }); !begun) give_up(begun.error());
     } else {
@@ -128,12 +134,20 @@ Result<Upgrader::Successor> Upgrader::open_successor(std::string const& path) {
     return program;
 }
 
-/// Whether the file has been written to, or has lost its name, since it was opened.
-bool Upgrader::has_changed() const {
+/// Errors: the file has been written to, or has lost its name, since it was opened; its file system does not answer.
+Result<> Upgrader::check_unchanged() {
     struct stat status;
+    std::string const& path = attempt_->path;
+    if (!path_probe_.may_touch(path, [&path] {
+            struct stat there;
+            (void)::stat(path.c_str(), &there);
+        }))
+        return fail(ErrorKind::unavailable, "look at " + path, "its file system does not answer");
     timespec const& before = attempt_->program.changed;
-    return ::fstat(attempt_->program.file.get(), &status) != 0 || status.st_ctim.tv_sec != before.tv_sec ||
-           status.st_ctim.tv_nsec != before.tv_nsec;
+    bool const is_same = ::fstat(attempt_->program.file.get(), &status) == 0 &&
+                         status.st_ctim.tv_sec == before.tv_sec && status.st_ctim.tv_nsec == before.tv_nsec;
+    if (is_same) return {};
+    return fail(path + " has changed since it was asked");
 }
 
 /// Runs `PATH upgrade-check OUR-ARGUMENTS` with the state as its standard input.
@@ -181,6 +195,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
     if (outcome.is_ok() && !lines.empty() && lines.front().starts_with(fit)) {
         attempt_->version = lines.front().substr(fit.size());
         attempt_->takes_watches = std::ranges::find(lines, takes_watches) != lines.end();
+        attempt_->takes_history = std::ranges::find(lines, takes_history) != lines.end();
         attempt_->is_checked = true;
         attempt_->give_up_at = steady_clock::now() + time_to_get_ready;
         return try_timer_.arm(steady_clock::now());
@@ -227,7 +242,7 @@ void Upgrader::try_now() {
         return refuse("a process has not executed its program yet: whether it does would be lost");
     if (!leaving.empty())
         return refuse(leaving + " has left the configuration, and its onStop or preStop would be lost");
-    if (has_changed()) return refuse(attempt_->path + " has changed since it was asked");
+    if (Result<> const same = check_unchanged(); !same) return refuse(same.error().text());
     owner_.stop_output();
     Result<> const failed = with_memory([this] { return become_successor(); });
     owner_.resume_output();
@@ -238,7 +253,8 @@ void Upgrader::try_now() {
 bool Upgrader::is_start_under_way() const {
     for (std::uint32_t program = 0; program < supervisor_.program_count(); ++program) {
         for (std::uint32_t number = 1; number <= supervisor_.size(ProgramId{program}); ++number) {
-            if (supervisor_.state({ProgramId{program}, ProcessNumber{number}}) == ProcessState::executing) return true;
+            ProcessState const state = supervisor_.state({ProgramId{program}, ProcessNumber{number}});
+            if (state == ProcessState::starting || state == ProcessState::executing) return true;
         }
     }
     return false;
@@ -247,6 +263,7 @@ bool Upgrader::is_start_under_way() const {
 UpgradeState Upgrader::state_for_successor() const {
     UpgradeState state = owner_.state();
     if (!attempt_->takes_watches) state.configuration_watch = state.files_watch = state.pid_files_watch = std::nullopt;
+    if (!attempt_->takes_history) state.history = {};
     return state;
 }
 
@@ -321,7 +338,9 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
         }
         if (auto const compiler = own_compiler()) result.filters = write_compiled_filters(loaded->programs, *compiler);
     }
-    result.output = std::string(fit) + std::string(version()) + "\n" + std::string(takes_watches) + "\n";
+    result.output = std::string(fit) + std::string(version()) + "\n";
+    for (std::string_view const more : {takes_watches, takes_history})
+        result.output.append(more).append("\n");
     return result;
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/children/sys.h"
 #include "launcher/output/console.h"
 #include "launcher/plan/launch_options.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
@@ -58,6 +59,7 @@ private:
         Successor program;
         std::string version;  // of the new one, once it has answered
         bool takes_watches = false;
+        bool takes_history = false;
         UniqueFd answer;   // of the check
         UniqueFd filters;  // a memory file for those that it compiles; empty: there was no memory for one
         bool is_checked = false;
@@ -65,7 +67,7 @@ private:
     };
     static Result<Successor> open_successor(std::string const& path);
     Result<> check_successor();
-    [[nodiscard]] bool has_changed() const;
+    [[nodiscard]] Result<> check_unchanged();
     [[nodiscard]] bool has_left_filters() const;
     void try_now();
     [[nodiscard]] bool is_start_under_way() const;
@@ -84,6 +86,7 @@ private:
     Children& children_;
     ControlLine const& line_;
     Owner& owner_;
+    PathProbe path_probe_;
     std::optional<Attempt> attempt_;
     EventLoop::Timer try_timer_;
 };

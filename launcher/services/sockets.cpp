@@ -202,10 +202,20 @@ Result<SocketTable::Entry> SocketTable::open_one(SocketRequest const& request) {
     return std::unexpected(done.error());
 }
 
+/// Of a socket that was opened before: its directory may be on a file system that has begun to hang since.
+Result<> SocketTable::set_up_again(SocketRequest const& request, Entry const& entry) const {
+    std::string const& path = request.address.path;
+    auto const look = [&path] { (void)Place::find(path, Place::LastLink::keep); };
+    if (has_path(request.address) && paths_.may_touch && !paths_.may_touch(path, look))
+        return fail(ErrorKind::unavailable, {}, "the file system of its path does not answer");
+    return set_up(request, entry.file, entry.fd.get());
+}
+
 void SocketTable::close_one(Entry& entry) {
-    if (entry.is_ours) {
+    auto const remove = [&entry] {
         if (auto const place = Place::find(entry.address.path, Place::LastLink::keep)) place->remove_if(entry.file);
-    }
+    };
+    if (entry.is_ours) paths_.change ? paths_.change(entry.address.path, remove) : remove();
     entry.fd = {};
 }
 
@@ -219,14 +229,15 @@ Result<> SocketTable::open(std::vector<SocketRequest> const& wanted) {
     for (SocketRequest const& request : wanted) {
         Result<> done;
         if (Entry* const entry = find(request.address)) {
-            done = set_up(request, entry->file, entry->fd.get());
+            done = set_up_again(request, *entry);
         } else if (Result<Entry> made = open_one(request)) {
             entries_.push_back(std::move(*made));
         } else {
             done = std::unexpected(std::move(made.error()));
         }
         if (done) continue;
-        std::for_each(entries_.begin() + static_cast<std::ptrdiff_t>(before), entries_.end(), close_one);
+        std::for_each(entries_.begin() + static_cast<std::ptrdiff_t>(before), entries_.end(),
+                      [this](Entry& entry) { close_one(entry); });
         entries_.resize(before);
         return refuse(request, done.error());
     }
@@ -236,11 +247,11 @@ Result<> SocketTable::open(std::vector<SocketRequest> const& wanted) {
 void SocketTable::go_back_to(std::vector<SocketRequest> const& requests) {
     keep_only(requests);
     for (SocketRequest const& request : requests)
-        if (Entry* const entry = find(request.address)) (void)set_up(request, entry->file, entry->fd.get());
+        if (Entry* const entry = find(request.address)) (void)set_up_again(request, *entry);
 }
 
 void SocketTable::keep_only(std::vector<SocketRequest> const& wanted) {
-    std::erase_if(entries_, [&wanted](Entry& entry) {
+    std::erase_if(entries_, [this, &wanted](Entry& entry) {
         if (std::ranges::find(wanted, entry.address, &SocketRequest::address) != wanted.end()) return false;
         close_one(entry);
         return true;

@@ -1,13 +1,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <sys/types.h>
 
 #include "config/program.h"
+#include "lib/base/far_files.h"
 #include "lib/base/place.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -45,12 +48,22 @@ struct SocketState {
 /// end. The program may own the directory: owner and mode are changed by descriptor, of the file that was made only.
 class SocketTable {
 public:
+    /// Does something with a path whose file system may hang; see PathProbe.
+    struct Paths {
+        MayTouch may_touch;
+        std::function<void(std::string const& path, std::function<void()> const& change)> change;
+    };
+
     SocketTable() = default;
     SocketTable(SocketTable const&) = delete;
     SocketTable& operator=(SocketTable const&) = delete;
     SocketTable(SocketTable&&) = default;
     /// Closes all, and removes the names that this table has made and that still are its own.
     ~SocketTable();
+
+    /// From now on the paths of open sockets are touched by these alone. Those that are opened have been looked at with
+    /// the configuration that wants them.
+    void set_paths(Paths paths) { paths_ = std::move(paths); }
 
     /// Opens what is new in `wanted`. Open ones stay as they are, except for mode, user, group and backlog, which
     /// are set anew. Nothing is closed: see keep_only().
@@ -76,11 +89,13 @@ private:
         bool is_ours = false;
         FileId file;
     };
-    static Result<Entry> open_one(SocketRequest const& request);
-    static void close_one(Entry& entry);
+    Result<Entry> open_one(SocketRequest const& request);
+    [[nodiscard]] Result<> set_up_again(SocketRequest const& request, Entry const& entry) const;
+    void close_one(Entry& entry);
     Entry* find(config::SocketAddress const& address);
 
     std::vector<Entry> entries_;
+    Paths paths_;
 };
 
 }  // namespace triton::launcher

@@ -43,9 +43,16 @@ UpgradeState Handover::collect() const {
     rooms_.programs.save(state);
     rooms_.keeper.save(state);
     rooms_.pid_files.save(state);
+    rooms_.left_trees.save(state);
+    rooms_.children.for_each_hunt([&state](std::uint64_t mark, ProcessId id) {
+        state.hunts.push_back({static_cast<std::uint32_t>(id.program), static_cast<std::uint32_t>(id.number), mark});
+    });
     rooms_.log_file.save(state);
     rooms_.life.save(state);
     rooms_.port.save(state);
+    rooms_.helpers.save(state);
+    state.history.ends = rooms_.history.ends();
+    state.history.results = rooms_.history.results();
     return state;
 }
 
@@ -62,8 +69,13 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     adopt_processes(state.supervisor);
     rooms_.pid_files.restore(state);
     rooms_.channels.restore(state);
+    rooms_.left_trees.restore(state);
     rooms_.children.adopt(std::move(state.helpers));
+    rooms_.helpers.restore(state);
+    rooms_.history.restore(std::move(state.history.ends), std::move(state.history.results));
     rooms_.children.adopt_companions(std::move(state.companions));
+    for (UpgradeState::Hunt const& hunt : state.hunts)
+        rooms_.children.end_marked(hunt.mark, {ProgramId{hunt.program}, ProcessNumber{hunt.number}});
     rooms_.agent.restore_probes(state);
     rooms_.programs.restore_schedules(state, rooms_.keeper.active());
     rooms_.life.restore(state);

@@ -8,6 +8,8 @@
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
 #include "launcher/rooms/foreground.h"
+#include "launcher/rooms/helper_commands.h"
+#include "launcher/rooms/left_trees.h"
 #include "launcher/rooms/life_cycle.h"
 #include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/program_table.h"
@@ -34,10 +36,13 @@ public:
         Programs& programs;
         ConfigurationKeeper& keeper;
         PidFiles& pid_files;
+        LeftTrees& left_trees;
         Foreground& foreground;
         LogKeeper& log_file;
         LifeCycle& life;
         ControlPort& port;
+        HelperCommands& helpers;
+        ProcessHistory& history;
     };
     explicit Handover(Rooms const& rooms) : rooms_(rooms) {}
 

@@ -16,6 +16,7 @@
 
 #include "launcher/children/process_setup.h"
 #include "launcher/shell/shell.h"
+#include "lib/base/error_kinds.h"
 #include "lib/process/start_plan.h"
 
 namespace triton::launcher {
@@ -54,7 +55,7 @@ auto make_for_upgrade(Make const& make) {
     constexpr int most_attempts = 50;
     constexpr std::chrono::milliseconds pause{100};
     auto made = make();
-    for (int left = most_attempts; !made && made.error().kind == ErrorKind::unavailable && left > 0; --left) {
+    for (int left = most_attempts; !made && is_shortage(made.error().kind) && left > 0; --left) {
         std::this_thread::sleep_for(pause);
         made = make();
     }

@@ -44,27 +44,34 @@ Shell::Shell(LaunchOptions const& options, char const* const* environment, Proce
       decide_timer_(loop, [this] { dispatch(event::TimePassed{}); }),
       retry_timer_(loop, [this] { loop_.stop(); }),  // run_loop() tries again
       lines_timer_(loop, [] {}),                     // end_round() goes on
+      start_queue_(loop, [this] { start_those_that_wait(); }),
       table_(supervisor_),
       report_writer_(
           log_, [this](ProgramId id) { return table_.name_of(id); },
-          [this](ProcessId id, std::size_t check) { return helpers_.failure_of(id, check); }),
+          [this](ProcessId id, std::size_t check) { return helpers_.failure_of(id, check); },
+          [this](ProcessId id) { return helpers_.readiness_failures(id); }),
       children_(sys, loop, log_, *this),
+      path_probe_(sys, children_),
       channels_(options, sys, loop, console_, log_, table_, supervisor_, *this, line_),
       agent_(options, source_, environment, loop, log_, supervisor_, channels_, children_, line_, *this),
       programs_(loop, log_, table_, supervisor_, children_, channels_, agent_, *this, *this),
-      helpers_(log_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
+      helpers_(loop, log_, history_, table_, supervisor_, report_writer_, children_, channels_, agent_, *this),
       keeper_(options, source_, environment, sys, loop, log_, supervisor_, children_, programs_, *this, line_),
       pid_files_(sys, loop, log_, table_, supervisor_, children_, channels_, *this),
       foreground_(sys, setup_),
-      trees_(options, sys, table_, children_, channels_, pid_files_, foreground_),
+      left_trees_(sys, loop, children_, channels_, *this),
+      trees_(options, sys, table_, children_, channels_, pid_files_, left_trees_, supervisor_, foreground_, loop,
+             line_),
       log_file_(options.log, loop, log_, start_of_writers(), FileAsker(sys, children_)),
       life_(options, setup_, sys, loop, log_, log_file_, supervisor_, agent_.pod(), *this, *this),
       upgrader_(options, environment, sys, loop, log_, console_, supervisor_, children_, line_, *this),
       port_(options, loop, log_, line_,
-            {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, *this}),
+            {supervisor_, table_, children_, channels_, agent_, programs_, keeper_, life_, upgrader_, trees_, history_,
+             *this}),
       handover_({setup_, sys, source_, supervisor_, table_, children_, channels_, agent_, programs_, keeper_,
-                 pid_files_, foreground_, log_file_, life_, port_}) {
+                 pid_files_, left_trees_, foreground_, log_file_, life_, port_, helpers_, history_}) {
     channels_.set_start_of_writers(start_of_writers());
+    channels_.set_path_probe(path_probe_);
     channels_.set_owner_of_forks([this](ProcessId id, pid_t pid) { return pid_files_.is_own(id, pid); });
     if (auto const limit = own_descriptor_limit()) source_.descriptor_limit = limit;
 }
@@ -87,6 +94,7 @@ SupervisorPolicy Shell::supervisor_policy() const {
 /// Handles one event after the other: what an action causes waits until all actions before it are done.
 void Shell::dispatch(Event const& event) {
     events_.push_back(event);
+    if (std::holds_alternative<event::TreeEmpty>(event)) programs_.settle_soon();
     if (!is_dispatching_) catch_up();
 }
 
@@ -135,7 +143,7 @@ void Shell::process_ended(ProcessId id, int status, std::optional<process::Spawn
     if (table_[id.program].is_leaving(id.number)) programs_.settle_soon();
 }
 
-/// Finds out as what a program that forks goes on. When it does not, its other processes are ended, and what it has
+/// Finds out as what a program that forks goes on. When it does not, the rest of its tree is ended, and what it has
 /// said last is heard.
 void Shell::take_leave(event::Exited& end) {
     if (supervisor_.policy(end.id.program).forks) {
@@ -145,10 +153,15 @@ void Shell::take_leave(event::Exited& end) {
             return;
         }
         end.successor.reset();
-        trees_.end(end.id);
     }
+    end.leaves_rest = trees_.leave(end.id);
     channels_.process_ended(end.id, end.status);
     end.was_oom_killed = channels_.has_died_of_memory(end.id);
+}
+
+void Shell::orphan_reaped() {
+    pid_files_.orphan_reaped();
+    left_trees_.orphan_reaped();
 }
 
 void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
@@ -157,6 +170,7 @@ void Shell::command_ended(Children::Key key, Children::Outcome const& outcome) {
     if (key == judge_key) return keeper_.judged(outcome);
     if (key == scout_key) return keeper_.scouted(outcome);
     if (key == files_key) return programs_.files_scouted(outcome);
+    if (key == aside_key) return programs_.files_aside_scouted(outcome);
     if (key >= first_own_key) return agent_.staging_ended(key, outcome);
     helpers_.ended(key, outcome);
     ProcessId const id = process_of_helper(key);
@@ -205,6 +219,7 @@ void Shell::make_room(std::vector<ProgramSpec> const& specs) {
     reports_.reserve(most);
     events_.reserve(events_.size() + count + 16);
     children_.make_room(count);
+    start_queue_.reserve(count);
 }
 
 void Shell::settled() {
@@ -215,17 +230,52 @@ void Shell::settled() {
 // Actions out.
 
 void Shell::on(action::Spawn const& action) {
+    start_queue_.next() || !start_queue_.may_start() ? start_queue_.add(action.id) : start(action.id);
+}
+
+void Shell::start(ProcessId id) {
     make_room_for_one(events_);  // all allocations come first: an exception must not lose a child
-    if (auto const pid = trees_.start(action.id)) {
-        events_.push_back(event::Spawned{action.id, *pid});
+    if (auto const pid = trees_.start(id)) {
+        events_.push_back(event::Spawned{id, *pid});
     } else {
-        events_.push_back(event::SpawnFailed{action.id, pid.error()});
+        events_.push_back(event::SpawnFailed{id, pid.error()});
     }
 }
 
+/// Starts some, or none any more when all is being stopped.
+void Shell::start_those_that_wait() {
+    start_queue_.go_on_soon();  // also after an exception
+    while (auto const id = start_queue_.next()) {
+        if (supervisor_.phase() != SupervisorPhase::running) {
+            make_room_for_one(events_);
+            events_.push_back(event::SpawnFailed{*id, {process::SpawnStage::clone, ECANCELED}});
+        } else if (start_queue_.may_start()) {
+            start(*id);
+        } else {
+            break;
+        }
+        start_queue_.remove_next();
+    }
+    catch_up();
+}
+
 void Shell::on(action::Signal const& action) {
+    make_room_for_one(events_);
+    reports_.emplace_back(action);
+    int const error = trees_.signal(action);
+    if (error == 0 || error == ESRCH) return;
+    reports_.pop_back();
+    if (action.signo == SIGCONT) return;  // it accompanies another signal
+    // What is passed on is told once: others choose how often it comes.
+    bool const is_told = action.why != action::Why::forward || supervisor_.view(action.id).signal_error == 0;
+    if (is_told) reports_.emplace_back(RefusedSignal{action, error});
+    events_.emplace_back(event::SignalFailed{action.id, error});
+}
+
+void Shell::on(action::SignalRest const& action) {
     reports_.emplace_back(action);
     trees_.signal(action);
+    if (action.signo == SIGKILL) programs_.settle_soon();  // it has ended by that
 }
 
 void Shell::on(action::EndTree const& action) {
@@ -244,12 +294,20 @@ void Shell::on(action::Sweep const& action) {
 // The loop.
 
 void Shell::tell_reports(bool is_stopping) {
-    for (Told const& told : reports_)
+    using namespace std::chrono;
+    std::int64_t const now = duration_cast<microseconds>(system_clock::now().time_since_epoch()).count();
+    for (Told const& told : reports_) {
         report_writer_.tell(told, is_stopping);
+        Report const* const report = std::get_if<Report>(&told);
+        if (!report) continue;
+        history_.note(*report, now);
+        helpers_.reported(*report);
+    }
     reports_.clear();
 }
 
 void Shell::end_round() {
+    start_queue_.end_round();
     children_.look_for_executions();
     bool const is_stopping = supervisor_.phase() != SupervisorPhase::running;
     if (is_stopping) {
@@ -329,6 +387,7 @@ int Shell::shut_down() {
     log_.flush();
     console_.drain(time_to_drain);
     log_file_.drain(time_to_drain);
+    log_.leave_termination_message(life_.exit_code());
     life_.reboot_if_asked();
     return life_.exit_code();
 }
@@ -344,7 +403,7 @@ Result<int> Shell::run() {
     // Processes start first; what watches over their configuration is set up meanwhile.
     ConfigurationKeeper::FirstLook first = keeper_.look_first();
     bool const waits = first.rejected && !first.may_be_good;
-    bool const is_the_end = waits && options_.exit_on_bad_configuration;
+    bool const is_the_end = waits && !keeper_.waits_for_a_good_one();
     if (first.rejected && options_.agent.is_wanted && !is_the_end) TRY(keeper_.activate_again());
     life_.tell_start();
     keeper_.tell(std::move(first));

@@ -15,8 +15,10 @@
 #include "launcher/rooms/channels.h"
 #include "launcher/rooms/configuration_keeper.h"
 #include "launcher/rooms/control_port.h"
+#include "launcher/rooms/file_asker.h"
 #include "launcher/rooms/foreground.h"
 #include "launcher/rooms/helper_commands.h"
+#include "launcher/rooms/left_trees.h"
 #include "launcher/rooms/life_cycle.h"
 #include "launcher/rooms/pid_files.h"
 #include "launcher/rooms/process_trees.h"
@@ -26,6 +28,8 @@
 #include "launcher/rooms/rooms.h"
 #include "launcher/rooms/upgrader.h"
 #include "launcher/shell/handover.h"
+#include "launcher/shell/start_queue.h"
+#include "launcher/supervisor/process_history.h"
 #include "launcher/supervisor/supervisor.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
@@ -64,7 +68,7 @@ private:
     void take_leave(event::Exited& end);
     void command_ended(Children::Key key, Children::Outcome const& outcome) override;
     void no_child_left() override { dispatch(event::NoChildLeft{}); }
-    void orphan_reaped() override { pid_files_.orphan_reaped(); }
+    void orphan_reaped() override;
     void probe_ended(NetworkProbes::Key key, NetworkProbes::Verdict const& verdict) override;
     void agent_connected(UniqueFd connection) override;
     void pod_told(PodState const& pod, bool have_changed) override;
@@ -73,10 +77,12 @@ private:
     void make_room(std::vector<ProgramSpec> const& specs) override;
     void expect_leftovers() override { children_.look_before_reaping(); }
     void settled() override;
+    void given_away(ProgramId id) override { history_.forget(id); }
     void children_changed(pid_t pid) override;
     void continued() override { foreground_.continued(); }
     void stop_asked() override { keeper_.forget_files(); }
     void hung_up() override;
+    [[nodiscard]] bool has_configuration() const override { return keeper_.active() != nullptr; }
 
     // Decide, then act.
     void catch_up();
@@ -88,7 +94,10 @@ private:
     }
     void perform(Report const& report) { reports_.emplace_back(report); }
     void on(action::Spawn const& action);
+    void start(ProcessId id);
+    void start_those_that_wait();
     void on(action::Signal const& action);
+    void on(action::SignalRest const& action);
     void on(action::EndTree const& action);
     void on(action::RunHelper const& action) { helpers_.run(action); }
     void on(action::CancelHelper const& action) { helpers_.cancel(action); }
@@ -131,11 +140,14 @@ private:
     EventLoop::Timer decide_timer_;  // of the supervisor
     EventLoop::Timer retry_timer_;   // of what an exception has interrupted
     EventLoop::Timer lines_timer_;   // of lines that the agent has room for
+    StartQueue start_queue_;
 
     ControlLine line_;
+    ProcessHistory history_;
     ProgramTable table_;
     ReportWriter report_writer_;
     Children children_;
+    PathProbe path_probe_;
     Channels channels_;
     AgentHost agent_;
     Programs programs_;
@@ -143,6 +155,7 @@ private:
     ConfigurationKeeper keeper_;
     PidFiles pid_files_;
     Foreground foreground_;
+    LeftTrees left_trees_;
     ProcessTrees trees_;
     LogKeeper log_file_;
     LifeCycle life_;

@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "launcher/supervisor/policy.h"
+#include "launcher/supervisor/state.h"
 #include "lib/process/spawn_stage.h"
 
 namespace triton::launcher {
@@ -26,6 +27,13 @@ struct Signal {
     Why why;
     StopScope scope = StopScope::process;  ///< of SIGKILL always the tree
     bool operator==(Signal const&) const = default;
+};
+/// All that an ended process has left behind; see event::Exited::leaves_rest. After SIGKILL the shell forgets the rest.
+struct SignalRest {
+    ProcessId id;
+    int signo;
+    Why why;
+    bool operator==(SignalRest const&) const = default;
 };
 /// All that the process has started gets SIGKILL; none of it is known by its pid. event::Exited follows, as of SIGKILL.
 struct EndTree {
@@ -84,6 +92,7 @@ struct ReportExited {
     bool is_expected = false;    ///< not exit code 0, but a success by its policy
     bool is_permanent = false;   ///< a failure after which its policy wants no other start
     std::uint32_t failures = 0;  ///< in a row, with this one; 0: it is none, or not started again by itself
+    Fault fault = Fault::none;
     bool operator==(ReportExited const&) const = default;
 };
 struct ReportStartFailed {
@@ -139,8 +148,8 @@ struct ReportEnding {
 
 }  // namespace action
 
-using Effect = std::variant<action::Spawn, action::Signal, action::EndTree, action::RunHelper, action::CancelHelper,
-                            action::Sweep, action::Finish>;
+using Effect = std::variant<action::Spawn, action::Signal, action::SignalRest, action::EndTree, action::RunHelper,
+                            action::CancelHelper, action::Sweep, action::Finish>;
 using Report =
     std::variant<action::ReportStarted, action::ReportMain, action::ReportReady, action::ReportExited,
                  action::ReportStartFailed, action::ReportLeft, action::ReportGaveUp, action::ReportTimedOut,

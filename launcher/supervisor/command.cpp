@@ -67,6 +67,7 @@ void Supervisor::renew(Place const& at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::clearing:
         case State::backoff:
         case State::done:
         case State::failed:
@@ -132,6 +133,11 @@ bool Supervisor::start_by_command(Place const& at) {
             at.process.has_run_badly = false;
             at.process.is_to_restart = true;
             return true;
+        case State::clearing:  // by itself, perhaps, and might not start again
+            if (!std::exchange(at.process.is_to_be_held, false) && is_scheduled) return false;
+            at.process.has_run_badly = false;
+            at.process.is_to_restart = true;
+            return true;
         case State::down:
         case State::waiting:
         case State::executing:
@@ -158,6 +164,7 @@ void Supervisor::stop_by_command(Place const& at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::clearing:
         case State::undoing:
             at.process.is_to_be_held = true;
             at.process.is_to_restart = false;
@@ -187,6 +194,7 @@ bool Supervisor::restart_by_command(Place const& at, bool is_at_once) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::clearing:
             at.process.is_to_be_held = false;
             at.process.has_run_badly = false;
             at.process.is_to_restart = true;

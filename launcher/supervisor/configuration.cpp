@@ -199,6 +199,11 @@ void Supervisor::reconfigure(Place const& at) {
             if (is_wanted(at) && !is_scheduled && (at.program.is_changed || at.program.is_judged_anew))
                 at.process.has_run_badly = false;
             return;
+        case State::clearing:
+            if (!is_wanted(at)) return;
+            if (at.program.is_changed || at.program.is_other_kind) at.process.is_stale = true;
+            if (!is_scheduled && (at.program.is_changed || at.program.is_judged_anew)) at.process.has_run_badly = false;
+            return;
         case State::undoing: return;  // the end of its helper does
     }
 }

@@ -37,6 +37,16 @@ struct Exited {
     std::optional<process::SpawnError> error{};  ///< it never became the program: what failed between clone and execve
     bool was_oom_killed = false;
     std::optional<Pid> successor{};  ///< ProgramPolicy::forks: the one that goes on in its place
+    bool leaves_rest = false;        ///< others of its tree live; see Supervisor::gives_time_to_rest()
+};
+/// A signal to this process of ours was refused with that errno, as by a lack of rights.
+struct SignalFailed {
+    ProcessId id;
+    int error;
+};
+/// Nothing is left of a tree whose process has ended. Means something in ProcessState::clearing alone.
+struct TreeEmpty {
+    ProcessId id;
 };
 /// ProgramPolicy::forks: the process goes on as this one, which is a child of ours. Means something when
 /// Supervisor::takes_main() says so.
@@ -99,9 +109,10 @@ struct TimePassed {};
 
 }  // namespace event
 
-using Event = std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed,
-                           event::Exited, event::MainFound, event::Ready, event::WatchdogPing, event::ExtendTimeout,
-                           event::HelperEnded, event::ScheduleDue, event::StopAsked, event::SignalReceived,
-                           event::Command, event::NoChildLeft, event::TimePassed>;
+using Event =
+    std::variant<event::ConfigurationAccepted, event::Spawned, event::SpawnFailed, event::Executed, event::Exited,
+                 event::MainFound, event::Ready, event::WatchdogPing, event::ExtendTimeout, event::HelperEnded,
+                 event::ScheduleDue, event::StopAsked, event::SignalReceived, event::Command, event::NoChildLeft,
+                 event::TimePassed, event::TreeEmpty, event::SignalFailed>;
 
 }  // namespace triton::launcher

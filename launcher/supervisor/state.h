@@ -27,8 +27,9 @@ enum class ProcessState : std::uint8_t {
     executing,   ///< between starting and activating: its child exists and has not executed the program, as far as is
                  ///< known. Behind the others, since an upgrade passes states on as numbers.
     undoing,     ///< a one-shot that was done: Helper::on_stop is under way
+    clearing,    ///< has ended; the rest of its tree has been told to stop, and has some time
 };
-inline constexpr std::size_t process_states = 15;
+inline constexpr std::size_t process_states = 16;
 
 enum class SupervisorPhase : std::uint8_t { running, stopping, sweeping, finished };
 
@@ -59,10 +60,13 @@ struct ProcessRecord {
     std::uint8_t exit_code = 0;       ///< of the container, if the end of this process ends it
     std::uint8_t error_stage = 0;     ///< process::SpawnStage of `error_code`
     bool is_unwatched = false;        ///< its program had no watchdog yet when it was started
-    std::uint16_t error_code = 0;     ///< errno, if its latest end was that of a child that never executed the program
-    std::uint32_t failures = 0;       ///< in a row, as of RestartPolicy
-    std::uint32_t starts = 0;         ///< in all
-    Pid pid{};                        ///< while it lives; none: activating, and the one that goes on is not known yet
+    ProcessState ended_in = ProcessState::down;  ///< clearing: the state in which it has ended
+    bool was_oom_killed = false;                 ///< clearing: event::Exited has said so
+    std::uint16_t error_code = 0;    ///< errno, if its latest end was that of a child that never executed the program
+    std::uint16_t signal_error = 0;  ///< errno: the process could not be signalled
+    std::uint32_t failures = 0;      ///< in a row, as of RestartPolicy
+    std::uint32_t starts = 0;        ///< in all
+    Pid pid{};                       ///< while it lives; none: activating, and the one that goes on is not known yet
     int last_status = 0;
     TimePoint since{};                       ///< of the latest start
     TimePoint last_end{};                    ///< of the latest end; epoch: none
@@ -124,6 +128,7 @@ struct ProcessView {
     std::optional<process::SpawnError> last_error{};  ///< the latest end was a start that failed
     std::optional<TimePoint> last_end{};
     std::optional<TimePoint> restart_at{};  ///< in backoff
+    int signal_error = 0;                   ///< errno: it lives, and could not be signalled
     bool is_ready = false;
     bool is_to_be_held = false;    ///< its stop was asked for by command
     bool is_main_awaited = false;  ///< ProgramPolicy::forks: it lives, and the process that goes on is not known yet

@@ -116,6 +116,10 @@ void Supervisor::undone(Place const& at) {
 }
 
 void Supervisor::kill(Place const& at) {
+    if (at.process.state == State::clearing) {
+        act(action::SignalRest{at.id, SIGKILL, action::Why::kill});
+        return ended(at, at.process.ended_in);
+    }
     cancel_helpers_of_run(at);
     set_state(at, State::killing);
     if (at.process.pid == Pid{}) return act(action::EndTree{at.id});
@@ -123,6 +127,7 @@ void Supervisor::kill(Place const& at) {
 }
 
 void Supervisor::signal(Place const& at, int signo, action::Why why, StopScope scope) {
+    if (at.process.state == State::clearing) return act(action::SignalRest{at.id, signo, why});
     if (at.process.pid != Pid{}) act(action::Signal{at.id, at.process.pid, signo, why, scope});
 }
 
@@ -202,6 +207,7 @@ void Supervisor::prepare_stop(Place const& at) {
         case State::pre_stop:
             set_timer(process.deadline, share(policy.pre_stop_timeout, Duration::zero(), policy.stop_timeout));
             break;
+        case State::clearing:
         case State::stopping: {
             TimePoint until = std::min(process.deadline, latest_kill_);
             if (Duration const later = time_after(policy, process.stop_step); later > Duration::zero())
@@ -305,7 +311,8 @@ void Supervisor::kill_if_alive(Place const& at) {
         case State::up:
         case State::draining:
         case State::pre_stop:
-        case State::stopping: return kill(at);
+        case State::stopping:
+        case State::clearing: return kill(at);
         case State::down:
         case State::waiting:
         case State::starting:

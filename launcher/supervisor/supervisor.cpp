@@ -34,9 +34,16 @@ bool is_alive(ProcessState state) {
         case done:
         case failed:
         case undoing:
+        case clearing:
         case held: return false;
     }
     std::unreachable();
+}
+
+/// Why the latest start of a process has failed; nullopt: it has not.
+std::optional<process::SpawnError> error_of(ProcessRecord const& process) {
+    if (process.error_code == 0) return std::nullopt;
+    return process::SpawnError{static_cast<process::SpawnStage>(process.error_stage), process.error_code};
 }
 
 /// The container's exit code, as a shell would give it.
@@ -97,6 +104,7 @@ void Supervisor::on(event::Spawned const& event) {
         check.failures = 0;
     at.process.is_untold = true;
     at.process.is_main_known = at.process.said_ready = false;
+    at.process.signal_error = 0;
     set_state(at, State::executing);
     bool const is_replaced = at.process.is_stale && at.policy().on_change == OnChange::restart;
     if (is_replaced) at.process.is_to_restart = true;
@@ -132,7 +140,6 @@ void Supervisor::on(event::Executed const& event) {
 
 void Supervisor::on(event::Exited const& event) {
     Place const at = place(event.id);
-    Pid const pid = at.process.pid;
     State before = at.process.state;
     assert(is_alive(before));
     if (outlives(event)) return go_on(at, event.successor);
@@ -148,27 +155,71 @@ void Supervisor::on(event::Exited const& event) {
     at.process.has_status = true;
     remember_error(at, event.error);
     at.process.exit_code = exit_code_of(event.status, event.error);
+    at.process.was_oom_killed = event.was_oom_killed;
+    if (event.leaves_rest) {
+        bool const has_time = phase_ == Phase::running || now_ < latest_kill_;
+        if (before != State::killing && !event.error && has_time) return clear(at, before);
+        act(action::SignalRest{at.id, SIGKILL, action::Why::kill});
+    }
+    ended(at, before);
+}
+
+void Supervisor::on(event::TreeEmpty const& event) {
+    Place const at = place(event.id);
+    if (at.process.state == State::clearing) ended(at, at.process.ended_in);
+}
+
+void Supervisor::on(event::SignalFailed const& event) {
+    Place const at = place(event.id);
+    if (is_alive(at.process.state)) at.process.signal_error = static_cast<std::uint16_t>(event.error);
+}
+
+bool Supervisor::gives_time_to_rest(ProcessId id) const {
+    Program const& program = programs_[index(id.program)];
+    if (!program.policy || index(id.number) >= program.processes.size()) return false;
+    return program.policy->stop_scope == StopScope::tree && program.processes[index(id.number)].state != State::killing;
+}
+
+/// Gives the rest of the tree the time of a stop. What was told to stop together with the process is not told again,
+/// and has no more time than that.
+void Supervisor::clear(Place const& at, State before) {
+    TimePoint const until = at.process.deadline;
+    bool const is_told = before == State::stopping && at.process.stop_step != last_step;
+    at.process.ended_in = before;
+    at.process.is_stale = false;
+    set_state(at, State::clearing);
+    if (is_told) return set_timer(at.process.deadline, until);
+    at.process.stop_step = 0;
+    send_step(at);
+}
+
+/// Concludes from the end of a process, as it is recorded, what follows.
+void Supervisor::ended(Place const& at, State before) {
+    Pid const pid = at.process.pid;
+    int const status = at.process.last_status;
+    bool const was_oom_killed = std::exchange(at.process.was_oom_killed, false);
+    auto const error = error_of(at.process);
     // A service that ends before it was ready has failed, whatever its exit code: nobody may rely on it.
     bool const is_too_early = before == State::activating && at.policy().kind == ProgramKind::service;
     ProgramPolicy const& policy = at.policy();
-    bool const is_expected = !event.error && is_among(policy.success_ends, event.status);
-    bool const is_success = (event.status == 0 && !event.error) || is_expected;
+    bool const is_expected = !error && is_among(policy.success_ends, status);
+    bool const is_success = (status == 0 && !error) || is_expected;
     bool const is_clean = is_success && !at.process.has_run_badly && !is_too_early;
     if (policy.is_main && phase_ == Phase::stopping && exit_code_ == 0 && !is_success)
         exit_code_ = at.process.exit_code;
-    bool const is_permanent = !event.error && is_among(policy.permanent_ends, event.status);
-    Run const run{now_ - at.process.since, is_clean, is_permanent};
+    bool const is_permanent = !error && is_among(policy.permanent_ends, status);
+    Run const run{at.process.last_end - at.process.since, is_clean, is_permanent};
     bool const was_stopped = before != State::executing && before != State::activating && before != State::up;
     bool const was_asked_for = was_stopped && !at.process.has_run_badly;
+    Fault const fault = at.process.fault;
     Outcome const outcome = decide_after_end(at, before, run);
-    if (event.error) {
-        act(action::ReportStartFailed{event.id, *event.error, outcome.restart_in, outcome.failures});
+    if (error) {
+        act(action::ReportStartFailed{at.id, *error, outcome.restart_in, outcome.failures});
     } else {
-        actions_->push_back(action::ReportExited{event.id, pid, event.status, run.length, outcome.restart_in,
-                                                 event.was_oom_killed, was_asked_for, is_expected, is_permanent,
-                                                 outcome.failures});
+        act(action::ReportExited{at.id, pid, status, run.length, outcome.restart_in, was_oom_killed, was_asked_for,
+                                 is_expected, is_permanent, outcome.failures, fault});
     }
-    if (outcome.is_given_up) act(action::ReportGaveUp{event.id, at.policy().start_limit->count});
+    if (outcome.is_given_up) act(action::ReportGaveUp{at.id, at.policy().start_limit->count});
     run_what_is_owed(at);
 }
 
@@ -208,6 +259,7 @@ bool Supervisor::outlives(event::Exited const& end) const {
         case State::done:
         case State::failed:
         case State::undoing:
+        case State::clearing:
         case State::held: return false;
     }
     std::unreachable();
@@ -241,6 +293,7 @@ void Supervisor::go_on(Place const& at, std::optional<Pid> successor) {
 void Supervisor::go_on_as(Place const& at, Pid pid) {
     bool const is_first = !std::exchange(at.process.is_main_known, true);
     at.process.pid = pid;
+    at.process.signal_error = 0;
     act(action::ReportMain{at.id, pid});
     State const state = at.process.state;
     if (state == State::stopping) return signal_step(at);
@@ -267,7 +320,7 @@ void Supervisor::on(event::NoChildLeft const&) {
 /// Begins a start, now or as soon as everything that it depends on is there.
 void Supervisor::begin(Place const& at) {
     ProgramPolicy const& policy = at.policy();
-    if (policy.after.empty() && policy.requires_.empty() && !policy.is_sequential) return start(at);
+    if (policy.after.empty() && policy.requires_.empty() && !policy.is_sequential && !starts_last_) return start(at);
     set_state(at, State::waiting);
     has_news_ = true;  // so that settle() looks
 }
@@ -336,7 +389,7 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
     bool const is_held = std::exchange(at.process.is_to_be_held, false);
     bool const restarts = std::exchange(at.process.is_to_restart, false);
     bool const is_bad = std::exchange(at.process.has_run_badly, false);
-    at.process.is_stale = false;
+    bool const is_stale = std::exchange(at.process.is_stale, false) && at.process.state == State::clearing;
     bool const is_own_end = before == State::starting || before == State::executing || before == State::activating ||
                             before == State::up || is_bad;
     if (!is_wanted(at)) {
@@ -349,7 +402,10 @@ Supervisor::Outcome Supervisor::decide_after_end(Place const& at, State before, 
         set_state(at, State::held);
         return {};
     }
-    if (is_own_end) return decide_by_policy(at, run, least);
+    // It was asked to start again, or has become another program, while the rest of its tree was on its way out.
+    bool const is_other = is_stale && at.policy().kind != ProgramKind::scheduled &&
+                          (!run.is_clean || at.policy().on_change == OnChange::restart);
+    if (is_own_end && !restarts && !is_other) return decide_by_policy(at, run, least);
     if (!restarts && at.policy().kind == ProgramKind::scheduled) {
         set_state(at, State::down);  // it was not to run now, and waits for its time like the others
         return {};
@@ -613,7 +669,7 @@ std::uint32_t Supervisor::running_count() const {
     std::uint32_t running = 0;
     for (Program const& program : programs_) {
         if (!is_auxiliary(program))
-            running += count(program, {executing, activating, up, draining, pre_stop, stopping, killing});
+            running += count(program, {executing, activating, up, draining, pre_stop, stopping, killing, clearing});
     }
     return running;
 }
@@ -678,12 +734,11 @@ ProcessView Supervisor::view(ProcessId id) const {
     for (CheckRecord const& check : std::span(program.checks).subspan(index(id.number) * checks, checks))
         view.bad_probes = std::max(view.bad_probes, check.failures);
     if (is_alive(process.state) && process.pid != Pid{}) view.pid = process.pid;
+    if (view.pid) view.signal_error = process.signal_error;
     view.is_to_be_held = process.is_to_be_held;
     view.is_main_awaited = is_alive(process.state) && program.policy->forks && !process.is_main_known;
     if (process.has_status) view.last_status = process.last_status;
-    if (process.error_code != 0)
-        view.last_error =
-            process::SpawnError{static_cast<process::SpawnStage>(process.error_stage), process.error_code};
+    view.last_error = error_of(process);
     if (process.last_end != TimePoint{}) view.last_end = process.last_end;
     if (process.state == State::backoff) view.restart_at = process.deadline;
     return view;

@@ -44,6 +44,10 @@ namespace triton::launcher {
 ///      │   ├─ to be restarted ──▶ waiting at once, or backoff ──time passed──▶ waiting
 ///      └───┴─ not to be restarted, or too often ──▶ done or failed ──command, schedule, changed program──▶ waiting
 ///
+/// A process whose policy stops its whole tree (StopScope::tree) and that ends while others of the tree live is
+/// `clearing` before "what now?". They get the stop signal, unless they have got it together with the process, and have
+/// until the stop timeout; then they get SIGKILL. Only when none is left, or all are killed, has the process ended.
+///
 /// A one-shot that is done and has something to undo goes through `undoing` when it is stopped, by command, by its
 /// removal, or in the stop of all when its turn comes; then it is held, down or, if it was to be restarted, waiting.
 /// When it is not wanted any more it stays done until all is down that depends on it and is not wanted either.
@@ -117,7 +121,7 @@ public:
     [[nodiscard]] Phase phase() const { return phase_; }
     /// Asked for twice: everything gets SIGKILL.
     [[nodiscard]] bool is_in_a_hurry() const { return stops_asked_ > 1; }
-    /// Live processes, without auxiliary ones.
+    /// Processes that live, or whose trees do, without auxiliary ones.
     [[nodiscard]] std::uint32_t running_count() const;
     /// All configured programs are ready, auxiliary ones aside.
     [[nodiscard]] bool is_ready() const;
@@ -138,6 +142,9 @@ public:
     [[nodiscard]] ProcessView view(ProcessId id) const;
     /// Whether this end of one of its processes would not be the end of it: the shell leaves what it has started alone.
     [[nodiscard]] bool outlives(event::Exited const& end) const;
+    /// Whether this process has its tree stopped with it, and is not being killed: when it ends, the shell leaves the
+    /// others of the tree alone and says that there are some.
+    [[nodiscard]] bool gives_time_to_rest(ProcessId id) const;
     /// Whether event::MainFound means something.
     [[nodiscard]] bool takes_main(ProcessId id) const;
 
@@ -212,6 +219,8 @@ private:
     void on(event::SpawnFailed const& event);
     void on(event::Executed const& event);
     void on(event::Exited const& event);
+    void on(event::TreeEmpty const& event);
+    void on(event::SignalFailed const& event);
     void on(event::MainFound const& event);
     void on(event::Ready const& event);
     void on(event::WatchdogPing const& event);
@@ -247,6 +256,8 @@ private:
     void go_on_as(Place const& at, Pid pid);
     void become_ready(Place const& at);
     static bool says_when_ready(ProgramPolicy const& policy);
+    void clear(Place const& at, State before);
+    void ended(Place const& at, State before);
     static void remember_error(Place const& at, std::optional<process::SpawnError> const& error);
     Outcome decide_after_end(Place const& at, State before, Run run, Duration least = Duration::zero());
     Outcome decide_by_policy(Place const& at, Run run, Duration least);
@@ -355,6 +366,7 @@ private:
     std::vector<Action>* actions_ = nullptr;
     bool has_news_ = false;           // something may start, or stop, that waits for others
     bool may_be_over_ = false;        // something has come to an end
+    bool starts_last_ = false;        // after all that is due: one of these ends may be that of the container
     bool is_undoing_awaited_ = true;  // also of later ones: what is not wanted any more may be to be undone
     std::optional<Ending> ending_{};
 };

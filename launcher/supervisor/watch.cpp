@@ -35,7 +35,7 @@ void Supervisor::on(event::ExtendTimeout const& event) {
     Place const at = place(event.id);
     State const state = at.process.state;
     bool const is_start = (state == State::executing || state == State::activating) && at.process.deadline != never;
-    if (!is_start && state != State::stopping) return;
+    if (!is_start && state != State::stopping && state != State::clearing) return;
     TimePoint until = std::max(at.process.deadline, in(event.by));
     if (phase_ != Phase::running) until = std::min(until, latest_kill_);
     set_timer(at.process.deadline, until);
@@ -152,6 +152,7 @@ void Supervisor::on(event::TimePassed const&) {
         advance_stop();
     }
     if (timers_ > 0) {
+        starts_last_ = true;
         for_each([this](Place const& at) {
             if (at.process.deadline <= now_) time_passed(at);
             if (at.process.run_until <= now_) time_out(at, action::TimedOut::run);
@@ -160,6 +161,7 @@ void Supervisor::on(event::TimePassed const&) {
             for (std::size_t check = 0; check < mine.size(); ++check)
                 if (mine[check].probe_at <= now_) probe_health(at, check);
         });
+        starts_last_ = false;
     }
     recompute_deadline();
 }
@@ -173,7 +175,8 @@ void Supervisor::time_passed(Place const& at) {
         case State::up: return time_out(at, action::TimedOut::watchdog);
         case State::draining: return go_on_after_drain(at);
         case State::pre_stop: return send_stop(at);
-        case State::stopping: return after_step(at);
+        case State::stopping:
+        case State::clearing: return after_step(at);
         case State::undoing: {
             cancel_helper(at, Helper::on_stop);
             return undone(at);

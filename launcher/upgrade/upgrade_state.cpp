@@ -127,9 +127,12 @@ constexpr void describe(A& a, ProcessRecord const*) {
     a("helpers", &ProcessRecord::helpers);
     a("cancelled", &ProcessRecord::cancelled);
     a("stop_step", &ProcessRecord::stop_step);
+    a("ended_in", &ProcessRecord::ended_in);
+    a("was_oom_killed", &ProcessRecord::was_oom_killed);
     a("exit_code", &ProcessRecord::exit_code);
     a("error_stage", &ProcessRecord::error_stage);
     a("error_code", &ProcessRecord::error_code);
+    a("signal_error", &ProcessRecord::signal_error);
     a("failures", &ProcessRecord::failures);
     a("starts", &ProcessRecord::starts);
     a("pid", &ProcessRecord::pid);
@@ -335,6 +338,7 @@ constexpr void describe(A& a, config::Output const*) {
     a("when_full", &config::Output::when_full);
     a("timestamp", &config::Output::timestamp);
     a("to", &config::Output::to);
+    a("own_stream", &config::Output::own_stream);
     a("file_argument", &config::Output::file_argument);
     a("syslog", &config::Output::syslog);
     a("error", &config::Output::error);
@@ -396,6 +400,55 @@ constexpr void describe(A& a, UpgradeState::Instance const*) {
 }
 
 template <class A>
+constexpr void describe(A& a, UpgradeState::LeftTree const*) {
+    a("program", &UpgradeState::LeftTree::program);
+    a("number", &UpgradeState::LeftTree::number);
+    a("leader", &UpgradeState::LeftTree::leader);
+    a("mark", &UpgradeState::LeftTree::mark);
+}
+
+template <class A>
+constexpr void describe(A& a, EndRecord const*) {
+    a("program", &EndRecord::program);
+    a("number", &EndRecord::number);
+    a("sequence", &EndRecord::sequence);
+    a("time", &EndRecord::time);
+    a("run", &EndRecord::run);
+    a("status", &EndRecord::status);
+    a("error_code", &EndRecord::error_code);
+    a("error_stage", &EndRecord::error_stage);
+    a("fault", &EndRecord::fault);
+    a("was_asked_for", &EndRecord::was_asked_for);
+    a("was_oom_killed", &EndRecord::was_oom_killed);
+}
+
+template <class A>
+constexpr void describe(A& a, ProbeRecord const*) {
+    a("program", &ProbeRecord::program);
+    a("number", &ProbeRecord::number);
+    a("helper", &ProbeRecord::helper);
+    a("is_ok", &ProbeRecord::is_ok);
+    a("sequence", &ProbeRecord::sequence);
+    a("time", &ProbeRecord::time);
+    a("why", &ProbeRecord::why);
+    a("output", &ProbeRecord::output);
+}
+
+template <class A>
+constexpr void describe(A& a, CheckOutput::Open const*) {
+    a("key", &CheckOutput::Open::key);
+    a("read_end", &CheckOutput::Open::read_end);
+    a("text", &CheckOutput::Open::text);
+}
+
+template <class A>
+constexpr void describe(A& a, UpgradeState::History const*) {
+    a("ends", &UpgradeState::History::ends);
+    a("results", &UpgradeState::History::results);
+    a("outputs", &UpgradeState::History::outputs);
+}
+
+template <class A>
 constexpr void describe(A& a, UpgradeState::PidFile const*) {
     a("program", &UpgradeState::PidFile::program);
     a("number", &UpgradeState::PidFile::number);
@@ -403,6 +456,13 @@ constexpr void describe(A& a, UpgradeState::PidFile const*) {
     a("device", &UpgradeState::PidFile::device);
     a("inode", &UpgradeState::PidFile::inode);
     a("changed", &UpgradeState::PidFile::changed);
+}
+
+template <class A>
+constexpr void describe(A& a, UpgradeState::Hunt const*) {
+    a("program", &UpgradeState::Hunt::program);
+    a("number", &UpgradeState::Hunt::number);
+    a("mark", &UpgradeState::Hunt::mark);
 }
 
 template <class A>
@@ -460,16 +520,20 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("began", &UpgradeState::began);
     a("told_ready", &UpgradeState::told_ready);
     a("stop_requests", &UpgradeState::stop_requests);
+    a("stop_asked_at", &UpgradeState::stop_asked_at);
     a("reboots", &UpgradeState::reboots);
     a("agent_link", &UpgradeState::agent_link);
     a("probes", &UpgradeState::probes);
     a("pid_files", &UpgradeState::pid_files);
+    a("left_trees", &UpgradeState::left_trees);
+    a("hunts", &UpgradeState::hunts);
     a("file_changes", &UpgradeState::file_changes);
     a("watched_files", &UpgradeState::watched_files);
     a("configuration_watch", &UpgradeState::configuration_watch);
     a("files_watch", &UpgradeState::files_watch);
     a("pid_files_watch", &UpgradeState::pid_files_watch);
     a("pod", &UpgradeState::pod);
+    a("history", &UpgradeState::history);
     a("configuration_changes", &UpgradeState::configuration_changes);
     a("configuration_time", &UpgradeState::configuration_time);
     a("script", &UpgradeState::script);
@@ -531,7 +595,9 @@ constexpr std::int64_t last_of<StopScope> = static_cast<std::int64_t>(StopScope:
 template <>
 constexpr std::int64_t last_of<HealthAction> = static_cast<std::int64_t>(HealthAction::exit);
 template <>
-constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::undoing);
+constexpr std::int64_t last_of<ProcessState> = static_cast<std::int64_t>(ProcessState::clearing);
+template <>
+constexpr std::int64_t last_of<Fault> = static_cast<std::int64_t>(Fault::run_timeout);
 template <>
 constexpr std::int64_t last_of<SupervisorPhase> = static_cast<std::int64_t>(SupervisorPhase::finished);
 template <>
@@ -542,6 +608,8 @@ template <>
 constexpr std::int64_t last_of<config::LogStream> = static_cast<std::int64_t>(config::LogStream::err);
 template <>
 constexpr std::int64_t last_of<config::OutputKind> = static_cast<std::int64_t>(config::OutputKind::program);
+template <>
+constexpr std::int64_t last_of<config::OwnStream> = static_cast<std::int64_t>(config::OwnStream::err);
 template <>
 constexpr std::int64_t last_of<config::ArgumentType> = static_cast<std::int64_t>(config::ArgumentType::ip_list);
 template <>
@@ -792,6 +860,8 @@ std::vector<int> UpgradeState::descriptors() const {
     }
     for (auto const* const watch : {&configuration_watch, &files_watch, &pid_files_watch})
         if (*watch) all.push_back((*watch)->inotify);
+    for (CheckOutput::Open const& check : history.outputs)
+        all.push_back(check.read_end);
     if (script) all.push_back(*script);
     if (filters) all.push_back(*filters);
     return all;

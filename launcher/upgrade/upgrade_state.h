@@ -12,11 +12,13 @@
 #include "launcher/control/control_server.h"
 #include "launcher/output/output_capture.h"
 #include "launcher/services/agent_link.h"
+#include "launcher/services/check_output.h"
 #include "launcher/services/links.h"
 #include "launcher/services/network_probes.h"
 #include "launcher/services/notify_receiver.h"
 #include "launcher/services/schedules.h"
 #include "launcher/services/sockets.h"
+#include "launcher/supervisor/process_history.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/path_watcher.h"
@@ -61,6 +63,25 @@ struct UpgradeState {
         bool operator==(PidFile const&) const = default;
     };
 
+    /// A tree whose process has ended, and that has time to end: see LeftTrees.
+    struct LeftTree {
+        std::uint32_t program = 0;
+        std::uint32_t number = 1;
+        pid_t leader = 0;
+        std::uint64_t mark = 0;
+
+        bool operator==(LeftTree const&) const = default;
+    };
+
+    /// What a process has left behind, which is being ended.
+    struct Hunt {
+        std::uint32_t program = 0;
+        std::uint32_t number = 1;
+        std::uint64_t mark = 0;
+
+        bool operator==(Hunt const&) const = default;
+    };
+
     /// Of a file that a program has named under `files`, whose action has not followed yet.
     struct FileChange {
         std::uint32_t program = 0;
@@ -90,6 +111,15 @@ struct UpgradeState {
         bool operator==(LogWriter const&) const = default;
     };
 
+    /// What people ask for afterwards. A version that knows nothing of it can take over without it.
+    struct History {
+        std::vector<EndRecord> ends;
+        std::vector<ProbeRecord> results;
+        std::vector<CheckOutput::Open> outputs;  ///< of checks that run
+
+        bool operator==(History const&) const = default;
+    };
+
     std::string version;  ///< of the launcher that wrote it
     pid_t pid = 0;        ///< of the launcher, before and after: a stray state is not ours
     SupervisorState supervisor;
@@ -115,10 +145,13 @@ struct UpgradeState {
     TimePoint began{};
     bool told_ready = false;
     int stop_requests = 0;
+    std::optional<TimePoint> stop_asked_at;
     bool reboots = false;
     AgentLink::State agent_link;
     std::vector<NetworkProbes::Probe> probes;
     std::vector<PidFile> pid_files;
+    std::vector<LeftTree> left_trees;
+    std::vector<Hunt> hunts;
     std::vector<FileChange> file_changes;
     std::vector<WatchedFile> watched_files;
     // The kernel would close them at execve(2), which takes up to 20 ms: their watches end after a grace period.
@@ -128,8 +161,9 @@ struct UpgradeState {
     PodState pod;
     std::uint64_t configuration_changes = 0;
     std::int64_t configuration_time = 0;  ///< microseconds since 1970; 0: none yet
-    std::optional<int> script;            ///< by which the new version was executed: it is to be closed
-    std::optional<int> filters;           ///< that the new version's check has compiled: see compiled_filters.h
+    History history;
+    std::optional<int> script;   ///< by which the new version was executed: it is to be closed
+    std::optional<int> filters;  ///< that the new version's check has compiled: see compiled_filters.h
 
     /// All that have to stay open.
     [[nodiscard]] std::vector<int> descriptors() const;

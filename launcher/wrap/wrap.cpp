@@ -519,7 +519,8 @@ WrapOutcome Init::run(char** argv, char** envp) {
             if (observer_ && observer_->timed_out) observer_->timed_out(child_);
             send(SIGKILL);
         } else if (signo != SIGCHLD) {
-            if (options_.pause && is_stop(options_.rewrite[signo])) return {};
+            bool const is_power = is_pid_1_ && options_.rewrite[signo] == SIGPWR;  // from lxc-stop
+            if (options_.pause && (is_stop(options_.rewrite[signo]) || is_power)) return {};
             forward(signo);
             // The kernel hands out the lowest number first: a flood of others must not keep SIGCHLD waiting.
             if (++forwarded % signals_between_reaps == 0 && !reap_at_ && reap()) break;

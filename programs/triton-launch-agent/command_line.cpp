@@ -23,10 +23,14 @@ Apply into_addresses(std::vector<net::ListenAddress>& target) {
     };
 }
 
-constexpr std::array<Choice<log::LogLevel>, 4> log_levels{{{"debug", log::LogLevel::debug},
+constexpr std::array<Choice<log::LogLevel>, 6> log_levels{{{"trace", log::LogLevel::trace},
+                                                           {"debug", log::LogLevel::debug},
                                                            {"info", log::LogLevel::info},
                                                            {"warning", log::LogLevel::warning},
-                                                           {"error", log::LogLevel::error}}};
+                                                           {"error", log::LogLevel::error},
+                                                           {"off", log::LogLevel::off}}};
+constexpr std::array<Choice<log::LogFormat>, 3> log_formats{
+    {{"auto", log::LogFormat::automatic}, {"text", log::LogFormat::text}, {"json", log::LogFormat::json}}};
 constexpr std::array<Choice<bool>, 2> tls_versions{{{"1.2", false}, {"1.3", true}}};
 constexpr std::array<Choice<int>, 2> families{{{"4", 4}, {"6", 6}}};
 
@@ -60,8 +64,9 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
         {"ui", "", 0, "", "serve a page of what runs at /ui", into_switch(options.has_ui)},
         {"ui-token-file", "", 0, "FILE", "holds the token that commands, logs and the configuration need there",
          into(options.ui_token_file)},
-        {"ui-host", "", 0, "NAME", "a name under which browsers may reach the page without TLS (may be repeated)",
-         append_to(options.ui_hosts)},
+        {"allow-host", "ui-host", 0, "NAME",
+         "one more name by which clients may call the agent without TLS (may be repeated)",
+         append_to(options.allowed_hosts)},
         {"max-connections", "", 0, "N", "limit of simultaneous connections (default: 1024)",
          into(limits.connections, 1, 1'000'000)},
         {"request-timeout", "", 0, "DURATION", "limit for a handshake, a header, a body (default: 10s)",
@@ -109,8 +114,10 @@ Flags make_flags(AgentOptions& options, std::string& verify_peers) {
         {"syslog-authority", "", 0, "FILE",
          "who may have signed certificates of syslog daemons, PEM (default: /etc/ssl/certs/ca-certificates.crt)",
          into(options.syslog_authority)},
-        {"log-level", "", 0, "LEVEL", "debug, info (default), warning, error",
+        {"log-level", "", 0, "LEVEL", "trace, debug, info (default), warning, error or off",
          into_choice(options.log_level, log_levels)},
+        {"log-format", "", 0, "FORMAT", "text, json, or auto: text on a terminal (default: auto)",
+         into_choice(options.log_format, log_formats)},
     };
 }
 
@@ -188,7 +195,6 @@ Result<AgentCommandLine> parse_agent_command_line(int argc, char const* const* a
     if (!words.positional.empty()) return fail("unexpected argument " + words.positional.front());
     TRY(complete_tls(options, std::move(verify_peers), environment));
     if (!options.has_ui && !options.ui_token_file.empty()) return fail("--ui-token-file needs --ui");
-    if (!options.has_ui && !options.ui_hosts.empty()) return fail("--ui-host needs --ui");
     if (options.has_kubernetes) complete_kubernetes(options.kubernetes, environment);
     return line;
 }

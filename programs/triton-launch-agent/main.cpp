@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "lib/base/error_kinds.h"
+#include "lib/base/new_calls.h"
 #include "programs/triton-launch-agent/command_line.h"
 #include "sidecar/agent/agent.h"
 #include "sidecar/agent/line_pattern.h"
@@ -48,6 +49,8 @@ int run(int argc, char** argv, char** envp) {
     // Sets the name of the process: we were executed by a descriptor, so its number would be the name.
     (void)::prctl(PR_SET_NAME, "triton-launch-agent");
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
+    // Comes before the first thread.
+    if (auto const can = let_libc_clone(); !can) return complain(can.error().text(), failure);
     auto const code = agent::run_agent(std::move(line->options), std::move(*handed), envp);
     return code ? *code : complain(code.error().text(), failure);
 }

@@ -12,6 +12,7 @@
 #include "config/socket_address.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/utf8.h"
 #include "sidecar/plan.h"
 #include "sidecar/stage.h"
 
@@ -57,6 +58,17 @@ bool is_in_a_pod() {
 
 void add(std::vector<std::string>& arguments, std::string_view name, std::string const& value) {
     if (!value.empty()) arguments.push_back("--" + std::string(name) + "=" + value);
+}
+
+/// The agent writes to the same console, so its log is as quiet and in the same format. A default is not passed on:
+/// TRITON_AGENT_LOG_LEVEL then counts.
+void add_log(log::Log::Settings const& log, std::vector<std::string>& arguments) {
+    if (log.level != log::LogLevel::info) add(arguments, "log-level", std::string(name_of(log.level)));
+    switch (log.format) {
+        case log::LogFormat::automatic: return;
+        case log::LogFormat::text: return add(arguments, "log-format", "text");
+        case log::LogFormat::json: return add(arguments, "log-format", "json");
+    }
 }
 
 Result<> add_tls(AgentFlags const& agent, std::vector<std::string>& arguments) {
@@ -122,7 +134,7 @@ Result<> add_ui(AgentFlags const& agent, launcher::AgentOptions& options) {
 /// JSON holds no other words as they are.
 bool is_utf8(std::string_view word) {
     while (!word.empty()) {
-        std::size_t const length = json::sequence_length(word);
+        std::size_t const length = text::sequence_length(word);
         if (length == 0) return false;
         word.remove_prefix(length);
     }
@@ -198,6 +210,7 @@ Result<> resolve_agent(AgentFlags const& agent, std::string const& version_file,
     launch.source.agent_path = options.path;
     options.output_directory = agent.output_directory;
     TRY(add_ui(agent, options));
+    add_log(launch.log, options.arguments);
     add(options.arguments, "version-file", version_file);
     add(options.arguments, "main-container-version", launch.source.binary.container_version);
     add(options.arguments, "additional-env-file", launch.source.environment_file);
@@ -232,6 +245,7 @@ Result<> resolve_stage_agent(AgentFlags const& agent, sidecar::StageOptions cons
     options.is_wanted = true;
     options.output_directory = stage.output_directory;
     std::vector<std::string>& own = options.arguments;
+    add_log(launch.log, own);
     add(own, "version-file", stage.version_file);
     add(own, "main-container-version", stage.main_container_version);
     add(own, "main-container-conf-dir", stage.main_container_conf_directory);

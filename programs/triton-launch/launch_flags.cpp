@@ -4,6 +4,7 @@
 #include <array>
 
 #include "lib/base/read_file.h"
+#include "lib/log/termination_message.h"
 
 namespace triton::program {
 
@@ -62,6 +63,7 @@ Flag control_socket_flag(LaunchOptions& options) {
 
 void add_log_flags(Flags& flags, log::Log::Settings& settings) {
     settings.max_size = 100ULL << 20;
+    settings.termination_path = log::default_termination_path;
     Flag rows[] = {
         {"log-level", "", 0, "LEVEL", "trace, debug, info (default), warning, error or off",
          into_choice(settings.level, log_levels)},
@@ -72,6 +74,9 @@ void add_log_flags(Flags& flags, log::Log::Settings& settings) {
         {"log-max-size", "", 0, "SIZE",
          "at this size FILE becomes FILE.1, and FILE.1 becomes FILE.2; or none (default: 100Mi)",
          into_size_or_none(settings.max_size)},
+        {"termination-log", "", 0, "FILE",
+         "gets the last errors if nobody has written to it, or none (default: /dev/termination-log)",
+         into_path_or_none(settings.termination_path)},
     };
     add(flags, rows);
 }
@@ -125,8 +130,13 @@ void add_launch_flags(Flags& flags, LaunchOptions& options, std::string& directo
         mode_flag(mode),
         {"input-dir", "", 0, "DIR", "directory of the configuration (default: .)", into(directory)},
         {"input-monitor-conf", "", 0, "NAME", "the configuration's name in it (default: config.json)", into(name)},
-        {"exit-on-bad-config", "", 0, "", "exit with 1 if the first configuration is bad; do not wait for a good one",
-         into_switch(options.exit_on_bad_configuration)},
+        {"exit-on-bad-config", "", 0, "",
+         "exit with 1 if the first configuration is bad; do not wait for a good one (default: with -- COMMAND)",
+         [&options](std::string const& text) -> Result<> {
+             TRY(into_switch(options.exit_on_bad_configuration)(text));
+             options.waits_for_directory = !options.exit_on_bad_configuration;
+             return {};
+         }},
         {"restart-delay", "", 0, "DURATION",
          "delay before the second restart after failures; the first is at once (default: 1s)", into(restart.delay)},
         {"restart-max-delay", "", 0, "DURATION", "the delay grows up to this (default: 60s)", into(restart.max_delay)},

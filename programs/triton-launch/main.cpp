@@ -15,6 +15,7 @@
 #include "launcher/wrap/early.h"
 #include "lib/base/error_kinds.h"
 #include "lib/base/write_all.h"
+#include "lib/log/termination_message.h"
 #include "programs/triton-launch/completion.h"
 #include "programs/triton-launch/options.h"
 #include "programs/triton-launch/output.h"
@@ -51,7 +52,10 @@ int run(Command const& command, char** envp) {
         case Command::Kind::stage: return run_stage(command.stage, envp);
         case Command::Kind::launch: {
             auto const code = launch(command.launch, envp);
-            return code ? *code : complain(code.error().error.text(), code.error().exit_code);
+            if (code) return *code;
+            std::string const why = code.error().error.text();
+            log::leave_termination_message(command.launch.log.termination_path, why + "\n");
+            return complain(why, code.error().exit_code);
         }
     }
     std::unreachable();
@@ -66,7 +70,12 @@ int main(int argc, char** argv, char** envp) try {
     if (parsed.result != WrapParse::not_wrap) return wrap_main(parsed, wrap_options, argc, argv, envp);
     if (argc > 1 && std::string_view(argv[1]) == "ctl") return ctl_main(argc, argv, envp);
     Result<Command> command = parse_command_line(argc, argv);
-    if (!command) return complain(command.error().text(), usage_error);
+    if (!command) {
+        // As PID 1 we are what the container was to run, and not a command beside it.
+        if (::getpid() == 1)
+            log::leave_termination_message(log::default_termination_path, command.error().text() + "\n");
+        return complain(command.error().text(), usage_error);
+    }
     command->launch.arguments = argv;
     return run(*command, envp);
 } catch (std::exception const& error) {

@@ -7,12 +7,14 @@
 #include <span>
 #include <string_view>
 
-#include <unistd.h>
+#include <unistd.h>  // environ
 
 #include "config/limits.h"
 #include "launcher/plan/configuration_source.h"
 #include "launcher/plan/document.h"
 #include "launcher/plan/version.h"
+#include "launcher/upgrade/compiled_filters.h"
+#include "launcher/upgrade/upgrade_state.h"
 #include "launcher/wrap/wrap.h"
 #include "lib/base/nearest.h"
 #include "lib/base/read_file.h"
@@ -124,6 +126,57 @@ Command printing(std::string text) {
     return command;
 }
 
+/// Whether Kubernetes has made the variable for a Service with the name triton-launch. `name`: without our prefix.
+bool is_of_service(std::string_view name) {
+    auto const is_or_begins = [name](std::string_view with) {
+        return name.starts_with(with) && (name.size() == with.size() || name[with.size()] == '_');
+    };
+    return name == "SERVICE_HOST" || is_or_begins("SERVICE_PORT") || is_or_begins("PORT");
+}
+
+/// The names, without our prefix, of all variables that mean something in some mode: containers of a pod share them.
+std::vector<std::string> known_variables() {
+    Tables const tables;
+    Command unused;
+    std::uint32_t number = 0;
+    Flags check_flags;
+    add_check_flags(check_flags, unused.check, number);
+    flags::Program const without_prefix{{}, {}, nullptr};
+    std::vector<std::string> names;
+    for (Flags const* const of :
+         std::initializer_list<Flags const*>{&tables.launch, &tables.stage, &tables.agent, &check_flags})
+        for (Flag const& flag : *of)
+            names.push_back(flags::variable_name(without_prefix, flag.name));
+    for (WrapOptionRow const& row : wrap_option_rows)
+        names.push_back(flags::variable_name(without_prefix, row.long_name));
+    return names;
+}
+
+/// About the variables with our prefix that mean nothing.
+std::vector<std::string> remarks_on_variables() {
+    std::string_view const prefix = this_program().variable_prefix;
+    std::vector<std::string> remarks;
+    std::vector<std::string> names;
+    std::vector<std::string_view> known;
+    for (char const* const* entry = environ; *entry; ++entry) {
+        std::string_view const text(*entry);
+        if (!text.starts_with(prefix) || text.starts_with(upgrade_variable) || text.starts_with(filters_variable))
+            continue;
+        std::string_view const name = text.substr(prefix.size(), text.find('=') - prefix.size());
+        if (known.empty()) {
+            names = known_variables();
+            known.assign(names.begin(), names.end());
+        }
+        if (is_of_service(name) || std::ranges::find(known, name) != known.end()) continue;
+        std::string remark = "unknown variable ";
+        remark.append(prefix).append(name).append(", which has no effect");
+        if (auto const meant = nearest(name, known))
+            remark.append("; did you mean ").append(prefix).append(*meant).append("?");
+        remarks.push_back(std::move(remark));
+    }
+    return remarks;
+}
+
 std::string_view in_launch_mode(std::string_view option) {
     return find_flag(Tables().launch, option) ? "launch mode" : "";
 }
@@ -149,6 +202,7 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
     if (process_number > 0) check.process_number = process_number;
+    check.remarks = remarks_on_variables();
     // Outside its container, a configuration is taken to be for the container's version, unless the check is strict.
     if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
         check.source.missing_version = resolved.error().text();
@@ -181,6 +235,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
         launch.source.command.assign(separator + 1, arguments.end());
         arguments = arguments.first(static_cast<std::size_t>(separator - arguments.begin()));
         if (launch.source.command.empty()) return fail("--: a command must follow");
+        launch.exit_on_bad_configuration = true;  // whoever started the command waits for it
     }
     std::string directory = ".";
     std::string name = "config.json";
@@ -198,6 +253,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     if (agent.listen.empty() && agent.listen_address.empty()) TRY(refuse_tls_flags(arguments));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
+    launch.warnings = remarks_on_variables();
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
         // To run commands one does not need to know what a version is. A later configuration may need one, and is then
         // rejected.
@@ -239,9 +295,11 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     command.stage.options.mode = mode == Mode::init ? sidecar::StageMode::init : sidecar::StageMode::sidecar;
     if (agent.listen.empty()) {
         TRY(refuse_agent_flags(arguments));
+        command.stage.warnings = remarks_on_variables();
         return command;
     }
     command.kind = Command::Kind::launch;
+    command.launch.warnings = remarks_on_variables();
     command.stage.options.same_version = sidecar::SameVersion::skips_binaries;
     command.launch.log = command.stage.log;
     if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;
@@ -265,9 +323,11 @@ Result<Command> parse_own_stage(std::span<char const* const> arguments, std::opt
     if (mode == Mode::launch) return fail("stage: these are not options of the modes init and sidecar");
     Command command = TRY(parse_stage(arguments, mode));
     command.kind = Command::Kind::stage;
+    command.stage.warnings.clear();  // its parent has told them
     if (!kind) return command;
     sidecar::StageOptions& options = command.stage.options;
     options.is_once = true;
+    command.stage.log.termination_path.clear();  // its failure does not end the container
     command.stage.repeats_summary = options.as_json;
     options.as_json = true;
     bool const is_all = *kind == "all";
@@ -299,12 +359,41 @@ Result<Command> parse_completion(std::span<char const* const> arguments) {
     command.kind = Command::Kind::completion;
     if (arguments.size() != 1)
         return fail("completion: one of bash, zsh, fish is missing; for example: triton-launch completion bash");
-    Result<> const result = into_choice(command.shell, shells)(arguments[0]);
-    if (!result) return fail("completion: " + result.error().text());
+    auto const* const shell = std::ranges::find(shells, std::string_view(arguments[0]), &Choice<Shell>::name);
+    if (shell == shells.end())
+        return fail("completion: there is no script for \"" + std::string(arguments[0]) +
+                    "\", only for bash, zsh and fish");
+    command.shell = shell->value;
     return command;
 }
 
+/// Whether somebody has typed the bare name of the program to see what it does: at a terminal, where neither options,
+/// nor variables, nor a file say what to run. In a pod with a terminal the launcher waits for its configuration.
+bool is_left_alone() {
+    if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1) return false;
+    for (char const* const* entry = environ; *entry; ++entry) {
+        std::string_view const text = *entry;
+        if (text.starts_with("TRITON_LAUNCH_") || text.starts_with("KUBERNETES_SERVICE_HOST=")) return false;
+    }
+    return ::access("config.json", F_OK) != 0;
+}
+
+Result<Command> parse_help(std::span<char const* const> about) {
+    constexpr std::array<char const*, 1> help{"--help"};
+    if (about.empty()) return parse_launch(help);
+    std::string const name = about[0];
+    if (name == "check") return parse_check(help);
+    if (name == "ctl") return fail("help: triton-launch ctl --help prints the commands of ctl");
+    if (std::ranges::find(commands, name) != commands.end()) return parse_launch(help);
+    return fail("help: there is no command \"" + name + "\"; triton-launch --help lists all");
+}
+
 }  // namespace
+
+bool is_option_of_launch_mode(std::string_view option) {
+    Tables const tables;
+    return find_flag(tables.launch, option) || find_flag(tables.agent, option);
+}
 
 Result<Command> parse_command_line(int argc, char const* const* argv) {
     std::span<char const* const> arguments(argv, static_cast<std::size_t>(argc));
@@ -323,9 +412,12 @@ Result<Command> parse_command_line(int argc, char const* const* argv) {
         return command;
     }
     if (first == "help") {
-        constexpr std::array<char const*, 1> help{"--help"};
-        bool const of_check = arguments.size() > 1 && std::string_view(arguments[1]) == "check";
-        return of_check ? parse_check(help) : parse_launch(help);
+        return parse_help(arguments.subspan(1));
+    }
+    if (arguments.empty() && is_left_alone()) {
+        std::string text("there is nothing to run: no command, no options, and no ./config.json\n\n");
+        text.append(usage.substr(0, usage.size() - 1));
+        return fail(text.append("All options: triton-launch --help"));
     }
     return parse_mode(arguments);
 }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 #include "launcher/plan/check.h"
 #include "launcher/plan/launch_options.h"
@@ -23,6 +24,9 @@ struct Command {
     Shell shell = Shell::bash;
     std::string text;  ///< print: help or version, as it is
 };
+
+/// "--input-dir", "-n": whether launch mode has it.
+bool is_option_of_launch_mode(std::string_view option);
 
 /// Reads a command line without `--`, and TRITON_LAUNCH_* from the environment.
 /// Errors: one line that names the flag and what is wrong with it; the caller exits with 2.

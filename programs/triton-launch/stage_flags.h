@@ -1,5 +1,8 @@
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "lib/log/log.h"
 #include "programs/triton-launch/flags.h"
 #include "programs/triton-launch/launch_flags.h"
@@ -11,6 +14,7 @@ namespace triton::program {
 struct StageCommand {
     sidecar::StageOptions options;
     log::Log::Settings log;
+    std::vector<std::string> warnings = {};  ///< to be logged first
     /// Of a child whose standard output is read by the launcher: the summary goes to standard input as well, which then
     /// is the launcher's own standard output.
     bool repeats_summary = false;

@@ -54,6 +54,8 @@ public:
     StageLog(StageLog const&) = delete;
     StageLog& operator=(StageLog const&) = delete;
 
+    void leave_termination_message(int exit_code) const { log_.leave_termination_message(exit_code); }
+    void warn(std::string_view message) { log_.write(log::LogLevel::warning, "option-warning", message); }
     void write(sidecar::StageLevel level, std::string_view event, std::string_view message) {
         log_.write(level == sidecar::StageLevel::error ? log::LogLevel::error : log::LogLevel::info, event, message);
         log_.flush();
@@ -80,6 +82,11 @@ private:
     Duration patience_ = patience_in_all;
 };
 
+bool has_nothing_to_copy(sidecar::StageOptions const& options) {
+    return options.files.empty() && options.templates.empty() && options.binaries.empty() &&
+           options.libraries.empty() && options.primary_library.empty() && options.monitor_conf.empty();
+}
+
 }  // namespace
 
 int run_stage(StageCommand const& command, char const* const* environment) {
@@ -89,6 +96,11 @@ int run_stage(StageCommand const& command, char const* const* environment) {
     log::Log::Settings settings = command.log;
     if (command.options.as_json) settings.console = STDERR_FILENO;  // standard output is for the summary
     StageLog log(settings);
+    for (std::string const& warning : command.warnings)
+        log.warn(warning);
+    if (has_nothing_to_copy(command.options) && !command.options.is_once)
+        log.write(sidecar::StageLevel::info, "nothing-to-copy",
+                  "nothing is copied: no option such as --copy-file is given");
     int print_code = 0;
     sidecar::StageSurroundings around;
     around.environment = environment;
@@ -110,7 +122,9 @@ int run_stage(StageCommand const& command, char const* const* environment) {
     around.make_watch = []() -> Result<std::unique_ptr<sidecar::ChangeWatch>> {
         return std::make_unique<Watch>(TRY(PathWatcher::create()));
     };
-    return std::max(sidecar::stage(command.options, around), print_code);
+    int const exit_code = std::max(sidecar::stage(command.options, around), print_code);
+    log.leave_termination_message(exit_code);
+    return exit_code;
 }
 
 }  // namespace triton::program

@@ -56,6 +56,9 @@ constexpr WrapObserver observe_all{
 constexpr WrapObserver observe_nothing{};
 
 std::string unknown_wrap_option(std::string const& given) {
+    if (std::string const name = given.substr(0, given.find('=')); is_option_of_launch_mode(name))
+        return name +
+               " is an option of launch mode, which runs a command only with --input-dir or --input-monitor-conf";
     std::vector<std::string> names;
     for (WrapOptionRow const& row : wrap_option_rows)
         names.push_back(std::string("--") + row.long_name);
@@ -153,8 +156,8 @@ int report_wrap_failure(WrapOutcome const& outcome, WrapOptions const& options, 
     if (options.flavor == Flavor::dumb_init && in_execute) {
         say(std::string(command) + ": " + errno_text(outcome.error), "[dumb-init] ");
     } else {
-        say("cannot start " + std::string(command) + ": " + (in_execute ? "" : stage_text(outcome.stage) + ": ") +
-            errno_text(outcome.error));
+        say("cannot start " + (*command ? std::string(command) : "\"\"") + ": " +
+            (in_execute ? "" : stage_text(outcome.stage) + ": ") + errno_text(outcome.error));
     }
     return in_execute ? code_of_no_command(outcome.error, options) : 1;
 }

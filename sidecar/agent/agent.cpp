@@ -1,6 +1,7 @@
 #include "sidecar/agent/agent.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <ctime>
 #include <optional>
@@ -10,12 +11,15 @@
 #include <unistd.h>
 
 #include "lib/base/idle_memory.h"
+#include "lib/base/read_file.h"
+#include "lib/base/stop_requests.h"
 #include "lib/json/writer.h"
 #include "lib/net/file_watch.h"
 #include "lib/net/http_server.h"
 #include "lib/net/log_flusher.h"
 #include "lib/net/loop.h"
 #include "lib/net/resolver.h"
+#include "sidecar/agent/own_names.h"
 #include "sidecar/agent/probe_runner.h"
 #include "sidecar/agent/sandbox.h"
 #include "sidecar/agent/service.h"
@@ -61,6 +65,19 @@ net::HttpSettings probe_settings(net::HttpSettings const& settings) {
     return result;
 }
 
+/// What is known of our names when we start. They do not change while a container runs.
+OwnNames own_names(AgentOptions const& options) {
+    constexpr std::size_t longest_resolv_conf = 64 * 1024;
+    OwnNames::Settings settings;
+    settings.has_tls = options.has_tls;
+    settings.allowed = options.allowed_hosts;
+    std::array<char, 256> name{};
+    if (::gethostname(name.data(), name.size() - 1) == 0) settings.host_name = name.data();
+    if (auto const text = read_file("/etc/resolv.conf", longest_resolv_conf))
+        settings.cluster_domain = cluster_domain_of(*text);
+    return OwnNames(std::move(settings));
+}
+
 std::vector<net::HttpRoute> probe_routes() {
     std::vector<net::HttpRoute> routes = endpoint_routes({});
     for (net::HttpRoute& route : routes) {
@@ -76,13 +93,14 @@ public:
           environment_(environment),
           handed_(std::move(handed)),
           log_({.level = options_.log_level,
-                .format = log::LogFormat::json,
+                .format = options_.log_format,
                 .path = {},
                 .console = STDOUT_FILENO,
                 .longest_text = longest_log_text}),
           has_broker_(handed_.launcher),
           control_(io_, std::move(handed_.launcher), options_.control_socket, [this] { launcher_ended(); }),
           signals_(io_, {SIGTERM, SIGINT, SIGHUP}, [this](int signo) { signalled(signo); }),
+          names_(own_names(options_)),
           router_(endpoint_routes({options_.has_open_metrics, options_.has_ui})),
           probe_router_(probe_routes()),
           grace_(io_) {}
@@ -245,10 +263,11 @@ private:
     std::unique_ptr<net::FileWatch> watched(std::vector<std::string> paths, std::string const& instead,
                                             std::function<void()> changed) {
         auto watch = net::FileWatch::create(io_, std::move(paths), std::move(changed));
-        if (watch) return std::move(*watch);
-        log_.write(log::LogLevel::warning, "watch-failed",
-                   watch.error().text() + "; what is there is read on " + instead + " only");
-        return nullptr;
+        Result<> const outcome = watch ? (*watch)->outcome() : Result<>(std::unexpected(watch.error()));
+        if (!outcome)
+            log_.write(log::LogLevel::warning, "watch-failed",
+                       outcome.error().text() + "; what is there is read on " + instead + (watch ? "" : " only"));
+        return watch ? std::move(*watch) : nullptr;
     }
 
     void reload_token() {
@@ -332,9 +351,7 @@ private:
     void make_ui(std::string token) {
         UiAccess::Settings settings;
         settings.token = std::move(token);
-        settings.has_tls = options_.has_tls;
         settings.asks_for_certificates = options_.has_tls && !options_.certificates.authority.empty();
-        settings.hosts = options_.ui_hosts;
         ui_.emplace(io_, control_, log_, UiAccess(std::move(settings)));
     }
 
@@ -346,13 +363,19 @@ private:
     }
 
     net::Task<net::HttpResponse> answer(net::HttpRequest const& request) {
+        if (auto const refusal = names_.refusal_of(request.host, request.origin))
+            return refuse(net::text_response(403, std::string(*refusal)));
         Endpoint const endpoint = endpoint_of(request.match.route);
         bool const is_of_ui = endpoint >= Endpoint::ui && endpoint < Endpoint::none;
         return is_of_ui ? ui_->answer(endpoint, request) : service_->answer(request);
     }
 
+    static net::Task<net::HttpResponse> refuse(net::HttpResponse response) { co_return response; }
+
     Result<net::HttpServer> make_server(net::HttpSettings settings, net::HttpRouter const& router,
                                         net::Certificates* certificates) {
+        // Pages of other origins must not see an answer, not even as a script or an image.
+        settings.fields = "\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
         return net::HttpServer::create(
             std::move(settings),
             {.loop = io_,
@@ -444,6 +467,7 @@ private:
             reload_substitutions();
             return;
         }
+        if (requests_.is_the_same(std::chrono::steady_clock::now())) return;
         log_.write(log::LogLevel::info, "stop-requested", "stopping");
         begin_stop();
     }
@@ -453,12 +477,14 @@ private:
     HandedOver handed_;
     log::Log log_;
     AgentFigures figures_;
+    StopRequests requests_;
     std::optional<files::ConfinedDirectory> output_;
     std::optional<net::Certificates> certificates_;
     net::Loop io_{1};
     bool has_broker_;
     sidecar::control::ControlClient control_;
     net::Signals signals_;
+    OwnNames names_;
     net::HttpRouter router_;
     net::HttpRouter probe_router_;
     net::Timer grace_;

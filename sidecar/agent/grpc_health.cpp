@@ -9,6 +9,9 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "lib/text/printable.h"
+#include "lib/text/utf8.h"
+
 namespace triton::agent {
 
 namespace {
@@ -77,12 +80,6 @@ std::string name_of_code(std::uint64_t code) {
     return code < names.size() ? std::string(names[code]) : "status " + std::to_string(code);
 }
 
-std::string printable(std::string_view text) {
-    std::string shown(text.substr(0, most_text_bytes));
-    std::ranges::replace_if(shown, [](char c) { return c < ' ' || c == 0x7f; }, '?');
-    return shown;
-}
-
 }  // namespace
 
 class GrpcHealth::Session {
@@ -128,12 +125,16 @@ public:
 
     [[nodiscard]] std::optional<std::string> problem() const {
         if (!broken_.empty()) return broken_;
-        if (status_ != "200") return "the answer has the HTTP status " + (status_.empty() ? "0" : printable(status_));
+        if (status_ != "200")
+            return "the answer has the HTTP status " + (status_.empty() ? "0" : text::printable(status_));
         std::uint64_t code = 0;
         char const* const end = grpc_status_.data() + grpc_status_.size();
         auto const [stopped, error] = std::from_chars(grpc_status_.data(), end, code);
         if (error != std::errc{} || stopped != end) return "the answer has no grpc-status";
-        if (code != 0) return name_of_code(code) + (grpc_message_.empty() ? "" : ": " + printable(grpc_message_));
+        if (code != 0)
+            return name_of_code(code) + (grpc_message_.empty()
+                                             ? ""
+                                             : ": " + text::shortened(text::printable(grpc_message_), most_text_bytes));
         switch (serving_status(message_).value_or(99)) {
             case 0: return "the service is UNKNOWN";
             case 1: return std::nullopt;

@@ -36,14 +36,15 @@ struct AgentOptions {
     bool has_tls = false;
     net::CertificateFiles certificates;
     net::HttpSettings server;
-    bool has_open_metrics = false;      ///< /metrics for peers without a certificate too
-    bool has_ui = false;                ///< the page at /ui
-    std::string ui_token_file;          ///< empty: there is no token
-    std::vector<std::string> ui_hosts;  ///< names by which browsers may call us without TLS
+    bool has_open_metrics = false;           ///< /metrics for peers without a certificate too
+    bool has_ui = false;                     ///< the page at /ui
+    std::string ui_token_file;               ///< empty: there is no token
+    std::vector<std::string> allowed_hosts;  ///< further names by which we may be called without TLS
     SubstitutionOptions substitutions;
     std::string syslog_authority = "/etc/ssl/certs/ca-certificates.crt";  ///< of syslog daemons by TLS
     std::size_t hash_threads = 2;
     log::LogLevel log_level = log::LogLevel::info;
+    log::LogFormat log_format = log::LogFormat::automatic;
 };
 
 /// "0.1.0"

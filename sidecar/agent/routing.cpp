@@ -14,8 +14,9 @@ struct EndpointRow {
     std::string_view name;
     std::string_view path;  // ends in a slash: what follows is the file's path
     HttpMethod method;
-    bool is_probe;              // answered for everybody, at once
-    std::string_view statuses;  // those of docs/openapi.yaml; in addition 405, for another method
+    bool is_probe;  // answered for everybody, at once
+    std::string_view
+        statuses;  // those of docs/openapi.yaml; in addition 403, for pages of others, and 405, for another method
 };
 constexpr std::array<EndpointRow, endpoint_count> endpoints{{
     {Endpoint::ready, "ready", "/ready", HttpMethod::get, true, "200"},
@@ -59,7 +60,8 @@ std::string_view name_of(Endpoint endpoint) { return endpoints[static_cast<std::
 std::string_view statuses_of(Endpoint endpoint) { return endpoints[static_cast<std::size_t>(endpoint)].statuses; }
 
 bool may_answer(Endpoint endpoint, unsigned status) {
-    if (endpoint == Endpoint::none || status == 405) return true;  // a request that cannot be read has no endpoint
+    if (endpoint == Endpoint::none || status == 403 || status == 405)
+        return true;  // a request that cannot be read has no endpoint
     return statuses_of(endpoint).find(std::to_string(status)) != std::string_view::npos;
 }
 

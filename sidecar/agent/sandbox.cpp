@@ -19,6 +19,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/new_calls.h"
 #include "lib/base/unique_fd.h"
 
 namespace triton::agent {
@@ -251,7 +252,7 @@ bool is_out_of_reach(std::string const& path) {
     UniqueFd const opened{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)};
     int const err = errno;
     // Landlock does not affect access(2).
-    return !opened && err == EACCES && ::faccessat(AT_FDCWD, path.c_str(), R_OK, 0) == 0;
+    return !opened && err == EACCES && check_access(AT_FDCWD, path.c_str(), R_OK) == 0;
 }
 
 Result<> filter_system_calls(SandboxRules const& rules, SandboxReport& report) {

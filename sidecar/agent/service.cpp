@@ -154,27 +154,29 @@ HttpResponse Service::restart(HttpRequest const& request) const {
 
 // --- the launcher
 
-Task<Result<Service::SharedSnapshot>> Service::snapshot() {
-    if (fetching_) {
-        auto const others = fetching_;
+Task<Result<Service::SharedSnapshot>> Service::snapshot(bool history) {
+    Answered& answered = answered_[history ? 1 : 0];
+    if (answered.fetching) {
+        auto const others = answered.fetching;
         co_await others->wait();
-        co_return latest_;
+        co_return answered.latest;
     }
-    if (latest_at_ != TimePoint{} && std::chrono::steady_clock::now() - latest_at_ < snapshot_age) co_return latest_;
+    if (answered.at != TimePoint{} && std::chrono::steady_clock::now() - answered.at < snapshot_age)
+        co_return answered.latest;
     struct Guard {  // also runs when an exception is thrown
-        Service& service;
+        Answered& answered;
         std::shared_ptr<net::Condition> waiting;
         ~Guard() {
-            service.fetching_.reset();
+            answered.fetching.reset();
             waiting->notify_all();
         }
     };
-    fetching_ = std::make_shared<net::Condition>(around_.loop);
-    Guard const guard{*this, fetching_};
-    latest_ = fail(ErrorKind::unavailable, "the launcher was not asked");
-    latest_ = co_await fetch_snapshot();
-    latest_at_ = std::chrono::steady_clock::now();
-    co_return latest_;
+    answered.fetching = std::make_shared<net::Condition>(around_.loop);
+    Guard const guard{answered, answered.fetching};
+    answered.latest = fail(ErrorKind::unavailable, "the launcher was not asked");
+    answered.latest = co_await fetch_snapshot(history);
+    answered.at = std::chrono::steady_clock::now();
+    co_return answered.latest;
 }
 
 /// Calls the launcher. One that becomes another version ends its connections; a call that may be repeated is then made
@@ -186,10 +188,14 @@ Task<Result<std::vector<json::Node>>> Service::ask(std::string method, std::stri
     co_return co_await around_.control.call(method, parameters, more, limit);
 }
 
-Task<Result<Service::SharedSnapshot>> Service::fetch_snapshot() {
+Task<Result<Service::SharedSnapshot>> Service::fetch_snapshot(bool history) {
     auto launcher = co_await ask("org.tritonlaunch.Launcher.GetStatus", "{}", false, status_limit);
     if (!launcher) co_return std::unexpected(std::move(launcher).error());
-    auto list = co_await ask("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
+    std::string const what = history ? R"({"history":true})" : "{}";
+    auto list = co_await ask("org.tritonlaunch.Launcher.List", what, true, status_limit);
+    // An older launcher has no history.
+    if (!list && history && list.error().kind != ErrorKind::unavailable)
+        list = co_await ask("org.tritonlaunch.Launcher.List", "{}", true, status_limit);
     if (!list) co_return std::unexpected(std::move(list).error());
     if (launcher->empty()) co_return fail("the launcher answered nothing");
     auto result = std::make_shared<Snapshot>();
@@ -225,7 +231,7 @@ Task<HttpResponse> Service::status() {
         body.member("certificate_not_after", *around_.figures.certificate_not_after);
     body.close('}');
     if (around_.control.has_launcher()) {
-        auto const seen = co_await snapshot();
+        auto const seen = co_await snapshot(true);
         if (seen) {
             body.key("launcher").raw((*seen)->launcher_json).key("programs").raw((*seen)->programs_json);
             body.member("ready", readiness((*seen)->status).is_ready);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -86,8 +87,9 @@ private:
 
     net::Task<Result<std::vector<json::Node>>> ask(std::string method, std::string parameters, bool more,
                                                    Duration limit);
-    net::Task<Result<SharedSnapshot>> snapshot();
-    net::Task<Result<SharedSnapshot>> fetch_snapshot();
+    /// With `history`, the programs have their ends and the results of checks, which few ask for.
+    net::Task<Result<SharedSnapshot>> snapshot(bool history = false);
+    net::Task<Result<SharedSnapshot>> fetch_snapshot(bool history);
     net::Task<HttpResponse> readyz();
     net::Task<HttpResponse> metrics(std::string_view accept);
     net::Task<HttpResponse> status();
@@ -118,9 +120,12 @@ private:
     Surroundings around_;
     HashCache cache_;
     std::unordered_map<FileKey, std::shared_ptr<PendingHash>, KeyHasher> pending_;
-    std::shared_ptr<net::Condition> fetching_;  // somebody asks the launcher; others wait for his answer
-    Result<SharedSnapshot> latest_;
-    TimePoint latest_at_{};
+    struct Answered {
+        std::shared_ptr<net::Condition> fetching;  // somebody asks the launcher; others wait for his answer
+        Result<SharedSnapshot> latest;
+        TimePoint at{};
+    };
+    std::array<Answered, 2> answered_;  // without and with the history
     StartTimes start_times_;
     std::size_t staging_ = 0;
     std::size_t looking_ = 0;  // questions that a file system has not answered, whoever still waits

@@ -20,9 +20,8 @@ namespace {
 constexpr std::string_view json_media_type = "application/json";
 constexpr Duration longest_wait = std::chrono::seconds(20);
 constexpr Duration call_limit = std::chrono::seconds(10);
-/// Pages of other origins must not see an answer, not even as a script or an image, and nobody may store one.
-constexpr std::string_view own_fields =
-    "\r\nCache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nCross-Origin-Resource-Policy: same-origin";
+/// Nobody may store an answer.
+constexpr std::string_view own_fields = "\r\nCache-Control: no-store";
 
 std::string_view page_text() {
     return {reinterpret_cast<char const*>(page_bytes), sizeof page_bytes};  // bytes are text
@@ -108,7 +107,7 @@ bool Ui::replace_token(std::string token) {
 }
 
 std::optional<UiRefusal> Ui::refusal_of(HttpRequest const& request) const {
-    return access_.refusal_of({request.host, request.origin, request.authorization, request.has_accepted_certificate});
+    return access_.refusal_of({request.authorization, request.has_accepted_certificate});
 }
 
 Task<HttpResponse> Ui::answer(Endpoint endpoint, HttpRequest const& request) {

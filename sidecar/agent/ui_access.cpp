@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
@@ -13,7 +12,6 @@
 
 #include "lib/base/http_field.h"
 #include "lib/base/unique_fd.h"
-#include "lib/net/http_syntax.h"
 
 namespace triton::agent {
 
@@ -21,23 +19,6 @@ namespace {
 
 bool is_printable(std::string_view text) {
     return std::ranges::all_of(text, [](char c) { return c > ' ' && c <= '~'; });
-}
-
-bool is_address(std::string const& text) {
-    std::array<unsigned char, sizeof(in6_addr)> address{};
-    if (text.size() > 2 && text.front() == '[' && text.back() == ']')
-        return ::inet_pton(AF_INET6, text.substr(1, text.size() - 2).c_str(), address.data()) == 1;
-    return ::inet_pton(AF_INET, text.c_str(), address.data()) == 1;
-}
-
-/// A host without its port; empty when something else follows the name.
-std::string_view name_in(std::string_view host) {
-    std::size_t const bracket = host.starts_with('[') ? host.find(']') : 0;
-    if (bracket == host.npos) return {};
-    std::size_t const colon = host.find(':', bracket);
-    if (colon == host.npos) return host;
-    std::string_view const port = host.substr(colon + 1);
-    return port.empty() || net::is_number(port) ? host.substr(0, colon) : std::string_view();
 }
 
 }  // namespace
@@ -81,30 +62,11 @@ bool UiAccess::replace_token(std::string token) {
 }
 
 std::optional<UiRefusal> UiAccess::refusal_of(Claim const& claim) const {
-    // Over TLS the browser has checked the name against our certificate.
-    if (!settings_.has_tls && !is_own_host(claim.host))
-        return UiRefusal{403, "Host is not an address, localhost or a name of --ui-host"};
-    if (!is_own_origin(claim.origin, claim.host)) return UiRefusal{403, "Origin is not this server"};
     if (has_token_) return refusal_of_token(claim.authorization);
     if (!settings_.asks_for_certificates)
         return UiRefusal{403, "only the status is shown here: there is neither --ui-token-file nor --tls-ca-file"};
     if (!claim.has_accepted_certificate) return UiRefusal{401, "this needs a client certificate"};
     return std::nullopt;
-}
-
-bool UiAccess::is_own_host(std::string_view host) const {
-    std::string const name(name_in(host));
-    return are_same_letters(name, "localhost") || is_address(name) ||
-           std::ranges::any_of(settings_.hosts,
-                               [&name](std::string const& own) { return are_same_letters(name, own); });
-}
-
-/// Whether the request does not come from somebody else's page. Without Origin it does not come from a browser, but
-/// from a command line client.
-bool UiAccess::is_own_origin(std::string_view origin, std::string_view host) const {
-    if (origin.empty()) return true;
-    std::string_view const scheme = settings_.has_tls ? "https://" : "http://";
-    return origin.starts_with(scheme) && are_same_letters(origin.substr(scheme.size()), host);
 }
 
 std::optional<UiRefusal> UiAccess::refusal_of_token(std::string_view authorization) const {

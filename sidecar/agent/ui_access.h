@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "lib/base/result.h"
 
@@ -25,19 +24,16 @@ struct UiRefusal {
 };
 
 /// Who may see more on the page than everybody, and give commands there: clients with the token, or, without
-/// one, clients that have shown a requested certificate. Without either, nobody may.
+/// one, clients that have shown a requested certificate. Without either, nobody may. Pages of other servers were
+/// refused before: see OwnNames.
 class UiAccess {
 public:
     struct Settings {
         std::string token;  ///< empty: none
-        bool has_tls = false;
         bool asks_for_certificates = false;
-        std::vector<std::string> hosts{};  ///< further names by which browsers may call us without TLS
     };
     /// What a request says of itself; all of it except the last comes from its sender.
     struct Claim {
-        std::string_view host;
-        std::string_view origin;
         std::string_view authorization;
         bool has_accepted_certificate = false;
     };
@@ -53,8 +49,6 @@ public:
 
 private:
     using Digest = std::array<unsigned char, 32>;
-    [[nodiscard]] bool is_own_host(std::string_view host) const;
-    [[nodiscard]] bool is_own_origin(std::string_view origin, std::string_view host) const;
     [[nodiscard]] std::optional<UiRefusal> refusal_of_token(std::string_view authorization) const;
     static Digest digest_of(std::string_view text);
 

@@ -7,6 +7,7 @@
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "sidecar/kubernetes/go_values.h"
 
 namespace triton::kubernetes {
@@ -79,14 +80,8 @@ ObjectView view(Node const* object, Wanted const& wanted) {
     return view;
 }
 
-std::string printable(std::string_view text) {
-    std::string shown(text.substr(0, longest_message));
-    std::ranges::replace_if(shown, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; }, ' ');
-    return shown;
-}
-
 ApiStatus status_of(Node const* node, int status) {
-    ApiStatus found{status, text(node, "reason"), printable(text(node, "message"))};
+    ApiStatus found{status, text(node, "reason"), text::printable(text(node, "message"), longest_message)};
     Node const* const code = member(node, "code");
     if (auto const* const value = code ? code->get<std::int64_t>() : nullptr; value && *value >= 100 && *value < 600)
         found.code = static_cast<int>(*value);
@@ -154,7 +149,7 @@ Result<WatchEvent> parse_watch_event(std::string_view line, Wanted const& wanted
 
 ApiStatus parse_status(std::string_view body, int status) {
     auto const node = read(body);
-    ApiStatus found = node ? status_of(&*node, status) : ApiStatus{status, {}, printable(body)};
+    ApiStatus found = node ? status_of(&*node, status) : ApiStatus{status, {}, text::printable(body, longest_message)};
     found.code = status;
     return found;
 }

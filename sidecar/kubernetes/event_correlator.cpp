@@ -4,6 +4,8 @@
 #include <array>
 #include <charconv>
 
+#include "lib/text/utf8.h"
+
 namespace triton::kubernetes {
 
 namespace {
@@ -14,15 +16,6 @@ constexpr std::int64_t group_seconds = 600;
 constexpr double burst = 25;
 constexpr double seconds_per_token = 300;
 constexpr std::string_view combined = "(combined from similar events): ";
-
-/// Cuts a text to the limit, at the end of a UTF-8 character.
-std::string bounded(std::string_view text) {
-    if (text.size() <= EventCorrelator::longest_message) return std::string(text);
-    std::size_t end = EventCorrelator::longest_message - 3;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-        --end;
-    return std::string(text.substr(0, end)) + "...";
-}
 
 }  // namespace
 
@@ -40,9 +33,9 @@ bool EventCorrelator::is_combined(bool is_warning, std::string_view reason, std:
 }
 
 void EventCorrelator::observe(bool is_warning, std::string_view reason, std::string_view message, Now now) {
-    std::string text = bounded(message);
+    std::string text = text::shortened(message, longest_message);
     bool const in_group = is_combined(is_warning, reason, text, now.unix_seconds());
-    if (in_group) text = bounded(std::string(combined) + text);
+    if (in_group) text = text::shortened(std::string(combined) + text, longest_message);
     auto const is_same = [&](Entry const& entry) {
         EventRecord const& record = entry.record;
         if (record.reason != reason || record.is_warning != is_warning) return false;

@@ -173,6 +173,9 @@ void Reporter::on(heard::Record const& record) {
         crashed(record);
     } else if (record.event == "process-unhealthy" || record.event == "process-timed-out") {
         remember_cause(record);
+        events_.observe(true, "Unhealthy", record.message, now_);
+    } else if (record.event == "process-oom-killed") {
+        events_.observe(true, "OOMKilled", record.message, now_);
     } else if (record.event == "process-gave-up") {
         events_.observe(true, "StartLimitHit", record.message, now_);
     } else if (record.event == "upgrade-done") {

@@ -25,9 +25,10 @@ AGENT = Path(os.environ.get("TRITON_AGENT", "/nonexistent/triton-launch-agent"))
 class Agent:
     """A running agent. `port` is where it listens, if it `serves`; each line of its log is a record in `log.all`."""
 
-    def __init__(self, *arguments, env=None, listen=True, hand_over=None, user=None, preexec=None, serves=True):
+    def __init__(self, *arguments, env=None, listen=True, hand_over=None, user=None, preexec=None, serves=True,
+                 wrapper=()):
         read_end, write_end = os.pipe()
-        command = [AGENT, *(["--listen", "127.0.0.1:0"] if listen else []), *map(str, arguments)]
+        command = [*wrapper, AGENT, *(["--listen", "127.0.0.1:0"] if listen else []), *map(str, arguments)]
         environment = {"PATH": "/usr/bin:/bin", **(env or {})}
         fds = list((hand_over or {}).values())
         if hand_over:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.process import eventually
+from harness.process import TIMEOUT, eventually
 
 LOOKUP, FORGET, GETATTR, SETATTR, UNLINK, RENAME, OPEN, READ, WRITE, STATFS = 1, 2, 3, 4, 10, 12, 14, 15, 16, 17
 RELEASE, FSYNC, FLUSH, INIT, OPENDIR, READDIR, RELEASEDIR, CREATE, INTERRUPT = 18, 20, 25, 26, 27, 28, 29, 35, 36
@@ -47,6 +47,9 @@ class FuseFiles:
         self.nodes = {}
         self.answers = threading.Event()
         self.answers.set()
+        self.holds = False
+        self.begun = threading.Event()  # the kernel's first request, of the mount itself, is answered
+        self.held = threading.Event()
         self.room = None  # bytes that may still be written; None: any
         self.ended, self.end = os.pipe()
         self.thread = threading.Thread(target=self.serve, daemon=True)
@@ -87,8 +90,16 @@ class FuseFiles:
         """From now on nobody is answered."""
         self.answers.clear()
 
+    def hang_on_next(self):
+        """The next request is taken and not answered: not even SIGKILL ends who has made it. `held` is set then. That of
+        the mount does not count: who waits for its answer, SIGKILL does end."""
+        assert self.begun.wait(TIMEOUT)
+        self.holds = True
+        self.answers.clear()
+
     def let_go(self):
         """Everybody is answered again."""
+        self.holds = False
         self.answers.set()
 
     def close(self):
@@ -103,7 +114,8 @@ class FuseFiles:
     def serve(self):
         while True:
             readable, _, _ = select.select([self.fd, self.ended], [], [])
-            self.answers.wait()
+            if not self.holds:
+                self.answers.wait()
             if self.ended in readable:
                 return
             try:
@@ -115,6 +127,9 @@ class FuseFiles:
             _, operation, unique, node, *_ = HEADER.unpack_from(request)
             if operation in SILENT:
                 continue
+            if self.holds:
+                self.held.set()
+                self.answers.wait()
             result = self.answer(operation, node, request[HEADER.size:])
             body = b"" if isinstance(result, int) else result
             head = struct.pack("<IiQ", 16 + len(body), -result if isinstance(result, int) else 0, unique)
@@ -122,6 +137,8 @@ class FuseFiles:
                 os.write(self.fd, head + body)
             except OSError:
                 pass  # who asked has been killed
+            if operation == INIT:
+                self.begun.set()
 
     def answer(self, operation, node, body):
         """The answer's body, or an errno (0: done)."""

@@ -285,6 +285,15 @@ class Launcher:
         user = [] if os.geteuid() == 0 else ["--user", "--preserve-credentials"]
         return ["nsenter", "--target", str(self.init), *user, *(f"--{kind}" for kind in kinds), "--"]
 
+    def hurry(self, ask=None):
+        """A second request to stop: SIGTERM, or what `ask` does. What comes soon after the first one is taken for a part of it, so
+        this repeats it."""
+        def is_asked():
+            ask() if ask else self.signal(signal.SIGTERM)
+            has_ended = bool(select.select([self.pidfd], [], [], 0)[0])
+            return has_ended or (self.events and len(self.events_named("stop-requested")) > 1)
+        eventually(is_asked, "the launcher takes a second request")
+
     def stop(self, timeout=TIMEOUT):
         """An ordered stop: SIGTERM, and the end."""
         self.signal(signal.SIGTERM)

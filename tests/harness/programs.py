@@ -3,7 +3,8 @@
 import json
 from datetime import datetime
 
-from harness.process import VERSION, eventually, run_plainly
+from harness.control import reach
+from harness.process import VERSION, run_plainly
 
 USR1 = 10
 RESTART_AT_ONCE = {"initial": "5ms", "max": "5ms", "jitter": 0}
@@ -31,6 +32,7 @@ class Programs:
         self.configuration = place.configuration()
         self.configuration.write_text(document(programs))
         self.control = place.area / "control"
+        self.was_reached = False
         environment = {"PATH": f"{place.programs}:/usr/bin:/bin", **(env or {})}
         self.launcher = place.start("--input-dir", self.configuration.directory, "--main-container-version", VERSION,
                                     "--control-socket", self.control, *options, env=environment,
@@ -47,7 +49,9 @@ class Programs:
 
     def ctl(self, *words, expect=0):
         """Runs ctl, asserts its exit code and returns what it printed (of a failure: to its standard error)."""
-        eventually(self.control.exists, "the launcher can be asked")  # the first programs run before
+        if not self.was_reached:
+            reach(self.control).close()  # the first programs run before
+            self.was_reached = True
         done = run_plainly("ctl", "--socket", self.control, *words)
         assert done.returncode == expect, f"{words}: {done}\n{self.launcher.story()}"
         return done.stdout if expect == 0 else done.stderr

@@ -2,6 +2,7 @@
 that go away."""
 
 import os
+import re
 import socket
 import ssl
 import threading
@@ -16,8 +17,8 @@ from harness.process import Exit, eventually, is_static
 if not os.access(AGENT, os.X_OK):
     pytest.skip("TRITON_AGENT names no agent", allow_module_level=True)
 
-READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
-HASHES = b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\n"
+READY = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
+HASHES = b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\n"
 
 
 @pytest.fixture
@@ -49,7 +50,7 @@ def statuses(answer):
 @pytest.mark.parametrize("path", [b"/nothing", b"/check_hash/%zz", b"/v1/hashes"], ids=["unknown", "malformed", "method"])
 def test_head_never_gets_a_body(start, path):
     """A body after the answer to HEAD would be read as the beginning of the next answer."""
-    answer = converse(start(), b"HEAD " + path + b" HTTP/1.1\r\nHost: x\r\n\r\n" + READY)
+    answer = converse(start(), b"HEAD " + path + b" HTTP/1.1\r\nHost: localhost\r\n\r\n" + READY)
     first, _, rest = answer.partition(b"\r\n\r\n")
     assert first.startswith(b"HTTP/1.1 4") and rest.startswith(b"HTTP/1.1 200 "), answer
 
@@ -57,7 +58,7 @@ def test_head_never_gets_a_body(start, path):
 @pytest.mark.parametrize("fields", [b"Connection: keep-alive\r\nConnection: close", b"Connection: x\r\nConnection: Close",
                                     b"Connection: keep-alive, close", b"Connection: close\r\nConnection: keep-alive"])
 def test_every_connection_field_counts(start, fields):
-    answer = converse(start(), READY.replace(b"Host: x", b"Host: x\r\n" + fields) + READY)
+    answer = converse(start(), READY.replace(b"Host: localhost", b"Host: localhost\r\n" + fields) + READY)
     assert statuses(answer) == [200] and b"Connection: close" in answer
 
 
@@ -78,9 +79,43 @@ def test_a_host_that_is_not_one_is_refused(start, host):
 
 
 def test_hosts_that_are_ones_are_served(start):
-    agent = start()
-    for host in (b"", b"x", b"x:80", b"[::1]:8080", b"a.b-c_d", b"10.0.0.1:"):
+    agent = start("--allow-host", "a.b-c_d")
+    for host in (b"", b"localhost", b"localhost:80", b"[::1]:8080", b"a.b-c_d", b"10.0.0.1:", socket.gethostname().encode()):
         assert statuses(converse(agent, b"GET /ready HTTP/1.1\r\nHost: " + host + b"\r\n\r\n")) == [200], host
+
+
+ENDPOINTS = re.findall(r"^  (/[^:]*):\n    (get|post):", (Path(__file__).parents[2] / "docs/openapi.yaml").read_text(), re.M)
+
+
+def test_a_page_of_another_site_gets_nothing_from_any_endpoint(start, area):
+    """A browser shows its client certificate for whatever page it has open, and a page can make its own name resolve to the
+    agent's address."""
+    authority = Authority(area / "ca")
+    certificate, key = authority.issue("server", subject="/CN=server", alternatives="IP:127.0.0.1")
+    known = authority.client(authority.issue("client"))
+    tls = start("--ui", "--output-dir", area, "--tls-certificate-file", certificate, "--tls-key-file", key,
+                "--tls-ca-file", authority.certificate)
+    plain = start("--ui", "--output-dir", area, "--probe-listen", "127.0.0.1:0")
+    assert len(ENDPOINTS) >= 20, "the document is not read as it is written"
+    for path, method in ENDPOINTS:
+        path = path.replace("{path}", "ca/ca.pem")
+        for agent, context in ((tls, known), (plain, None)):
+            for origin in ("https://evil.example", "http://evil.example", "null"):
+                answer = agent.request(method.upper(), path, headers={"Origin": origin}, context=context)
+                assert answer[:2] == (403, "Origin is not this server\n"), (method, path, origin)
+                assert answer[2]["Cross-Origin-Resource-Policy"] == "same-origin"
+        for host in ("evil.example", f"evil.example:{plain.port}", "127.0.0.1.evil.example"):
+            answer = plain.request(method.upper(), path, headers={"Host": host})
+            assert answer[0] == 403 and answer[1].startswith("Host is not an address, "), (method, path, host)
+    assert tls.post("/restart", context=known) == (200, "OK\n"), "it is there, and serves whom it should"
+
+
+def test_a_page_of_another_site_gets_nothing_where_probes_are_served(start):
+    agent = start("--probe-listen", "127.0.0.1:0")
+    agent.port = int(agent.wait_for_event("probe-listening")["address"].rsplit(":", 1)[1])
+    assert agent.get("/readyz") == (200, "ready\n")
+    assert agent.get("/readyz", headers={"Host": "evil.example"})[0] == 403
+    assert agent.get("/readyz", headers={"Origin": "http://evil.example"})[0] == 403
 
 
 def test_a_later_minor_version_is_answered_as_our_own(start):
@@ -92,10 +127,10 @@ def test_a_later_minor_version_is_answered_as_our_own(start):
 
 
 @pytest.mark.parametrize("target, status", [
-    (b"HTTP://x/ready", 200), (b"hTTpS://x:1/ready?a#b", 200), (b"http://x", 404), (b"http://user@x/ready", 400),
+    (b"HTTP://localhost/ready", 200), (b"hTTpS://localhost:1/ready?a#b", 200), (b"http://localhost", 404), (b"http://user@x/ready", 400),
     (b"http:///ready", 400), (b"http://a b/ready", 400), (b"ftp://x/ready", 404), (b"*", 404), (b"x:80", 404)])
 def test_targets_in_absolute_form(start, target, status):
-    assert statuses(converse(start(), b"GET " + target + b" HTTP/1.1\r\nHost: x\r\n\r\n"))[:1] == [status]
+    assert statuses(converse(start(), b"GET " + target + b" HTTP/1.1\r\nHost: localhost\r\n\r\n"))[:1] == [status]
 
 
 @pytest.mark.parametrize("sent", [
@@ -106,11 +141,11 @@ def test_targets_in_absolute_form(start, target, status):
     HASHES + b"Content-Length : 12\r\n\r\n{\"paths\":[]}",
     b"GET /ready HTTP/1.1\nHost: x\n\n",
     b"GET /ready HTTP/1.1\r\nHost: x\nX: y\r\n\r\n",
-    b"GET /ready HTTP/1.1\r\nHost: x\r\nX: a\rb\r\n\r\n",
-    b"GET /ready HTTP/1.1\r\nHost: x\r\nX: a\x00b\r\n\r\n",
-    b"GET\t/ready\tHTTP/1.1\r\nHost: x\r\n\r\n",
-    b"GET /ready HTTP/1.1 \r\nHost: x\r\n\r\n",
-    b"GET /ready\x00 HTTP/1.1\r\nHost: x\r\n\r\n",
+    b"GET /ready HTTP/1.1\r\nHost: localhost\r\nX: a\rb\r\n\r\n",
+    b"GET /ready HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
+    b"GET\t/ready\tHTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /ready HTTP/1.1 \r\nHost: localhost\r\n\r\n",
+    b"GET /ready\x00 HTTP/1.1\r\nHost: localhost\r\n\r\n",
     HASHES + b"Transfer-Encoding: chunked\r\n\r\n-1\r\n\r\n0\r\n\r\n",
     HASHES + b"Transfer-Encoding: chunked\r\n\r\n1\n{\n0\n\n"],
     ids=["twice", "list", "plus", "hexadecimal", "blank", "bare-lf", "bare-lf-field", "bare-cr", "nul", "tabs",
@@ -168,7 +203,7 @@ def test_ten_thousand_requests_ahead_do_not_keep_others_waiting(start):
     with agent.connect() as greedy:
         greedy.setblocking(False)
         try:
-            greedy.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 10_000)
+            greedy.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 10_000)
         except BlockingIOError:
             pass
         begun = time.monotonic()
@@ -188,7 +223,7 @@ def test_nobody_is_hashed_for_who_has_gone(start, area):
     agent = start("--output-dir", area / "out")
     with agent.connect() as first, agent.connect() as second:
         for peer in (first, second):
-            peer.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: x\r\n\r\n")
+            peer.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         eventually(lambda: agent.metric("triton_agent_hash_cache_misses_total") == 2, "both wait")
         first.close()
         eventually(lambda: agent.metric("triton_agent_open_connections") == 2, "the first one's place is free")
@@ -243,7 +278,7 @@ def slowest_probe(port, count=20):
     for _ in range(count):
         begun = time.monotonic()
         with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            connection.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert read_to_end(connection, 10).endswith(b"ready\n")
         slowest = max(slowest, time.monotonic() - begun)
     return slowest
@@ -384,7 +419,7 @@ def test_probes_while_bodies_never_come(start):
     """All connections of the port for probes say that a body comes: 32 are waited for, the others for these."""
     agent, port = start_with_probes(start)
     idle = slowest_probe(port)
-    begun = b"GET /readyz HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    begun = b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
     elder, younger = ([socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(32)] for _ in range(2))
     for peer in (*younger, *elder):
         peer.sendall(begun)
@@ -399,7 +434,7 @@ def test_who_probes_gets_nothing_else(start):
     for path, status in ((b"/ready", 200), (b"/healthz", 200), (b"/readyz", 200), (b"/metrics", 404), (b"/-", 404),
                          (b"-", 404), (b"/v1/status", 404), (b"/restart", 404)):
         with socket.create_connection(("127.0.0.1", port), timeout=10) as connection:
-            connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            connection.sendall(b"GET " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
             assert statuses(read_to_end(connection)) == [status], path
     assert agent.get("/metrics")[0] == 200
 

@@ -60,14 +60,17 @@ def test_a_link_that_stays_inside(volume):
 
 
 def test_a_link_without_openat2(volume):
-    """Where the kernel cannot tell whether a link stays inside, none is followed; directories work."""
+    """Where the kernel cannot confine a path, it is walked step by step: a link may stay inside, and not lead outside."""
     (volume.output / "real").mkdir()
-    (volume.output / "7.3").symlink_to("real")
-    assert "cannot create directory 7.3: Not a directory" in volume.stage(*faulty("openat2", "ENOSYS"))[1]
-    (volume.output / "7.3").unlink()
-    (volume.output / "real").rmdir()
+    link = volume.output / "7.3"
+    link.symlink_to("real")
     assert volume.stage(*faulty("openat2", "ENOSYS"))[0] == 0
-    volume.assert_staged()
+    volume.assert_staged("real")
+    link.unlink()
+    link.symlink_to(volume.elsewhere)
+    code, said = volume.stage(*faulty("openat2", "ENOSYS"))
+    assert code == 1 and "create directory 7.3: a symbolic link on the way leads outside" in said
+    assert list(volume.elsewhere.iterdir()) == []
 
 
 def test_a_link_in_the_place_of_the_file(volume):

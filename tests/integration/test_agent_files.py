@@ -148,7 +148,7 @@ def test_large_files_do_not_keep_small_ones_waiting(agent, output):
             file.truncate(64 << 30)
     connections = [agent.connect() for _ in range(4)]
     for number, connection in enumerate(connections):
-        connection.sendall(f"GET /check_hash/large{number} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        connection.sendall(f"GET /check_hash/large{number} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
     eventually(lambda: agent.metric("triton_agent_hash_cache_misses_total") == 4, "all are being hashed")
     for _ in range(5):
         assert agent.get("/check_hash/fdb.cluster")[0] == 200
@@ -165,7 +165,7 @@ def test_those_who_wait_for_hashes_leave_room_for_probes(output):
     peers = [agent.connect() for _ in range(6)]
     try:
         for peer in peers:
-            peer.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: x\r\n\r\n")
+            peer.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
         # Four wait, the others are told to come again, and probes are answered all the time.
         answers = []
         while len(answers) < 2:

@@ -11,7 +11,7 @@ import pytest
 from harness.agent import Agent, read_answer, read_to_end, run_agent
 from harness.process import Exit, eventually, wait_readable
 
-READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
+READY = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
 @pytest.fixture
@@ -64,8 +64,8 @@ def test_pipelined_requests_are_answered_in_order(start):
     agent = start()
     with agent.connect() as connection:
         connection.sendall(READY * 50 +
-                           b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\n\r\n{\"paths\":[]}" +
-                           b"GET /nothing HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+                           b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\n\r\n{\"paths\":[]}" +
+                           b"GET /nothing HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         text = read_to_end(connection).decode()
     statuses = [line.split()[1] for line in text.splitlines() if line.startswith("HTTP/1.1 ")]
     assert statuses == ["200"] * 51 + ["404"]
@@ -84,14 +84,14 @@ def test_requests_byte_by_byte_and_in_chunks(start):
         for byte in READY:
             connection.send(bytes([byte]))
         assert read_answer(connection) == (200, "OK\n")
-        connection.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+        connection.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
                            b"6\r\n{\"path\r\n6\r\ns\":[]}\r\n0\r\n\r\n")
         assert read_answer(connection) == (200, '{"files":[]}\n')
 
 
 def test_a_peer_that_waits_to_be_told_to_go_on_is_told(start):
     with start().connect() as connection:
-        connection.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n")
+        connection.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 12\r\nExpect: 100-continue\r\n\r\n")
         assert wait_readable([connection.fileno()], time.monotonic() + 10)
         assert connection.recv(100).startswith(b"HTTP/1.1 100 ")
         connection.sendall(b'{"paths":[]}')
@@ -105,16 +105,16 @@ def test_old_http_closes_after_its_answer(start):
 
 
 @pytest.mark.parametrize("request_bytes, status", [
-    (b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
+    (b"GET /ready HTTP/1.1\r\nHost: localhost\r\nX: " + b"x" * 20000 + b"\r\n\r\n", 431),
     (b"GET /" + b"x" * 40000, 414),
-    (b"GET /ready HTTP/1.1\r\nHost: x\r\n" + b"X: y\r\n" * 5000 + b"\r\n", 431),
-    (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999\r\n\r\n", 413),
-    (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n" + b"x" * 300000, 413),
+    (b"GET /ready HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 5000 + b"\r\n", 431),
+    (b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 999999999\r\n\r\n", 413),
+    (b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nfffff\r\n" + b"x" * 300000, 413),
     (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 100, 400),
     (b"GET /ready\r\n\r\n", 400), (b"GET /ready HTTP/3.7\r\n\r\n", 505), (b"GET  /ready HTTP/1.1\r\n\r\n", 400),
-    (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n", 400),
-    (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
-    (b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabcd", 400)],
+    (b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400),
+    (b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\nabcd", 400),
+    (b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\nabcd", 400)],
     ids=["field", "target", "fields", "length", "chunks", "tls", "no-version", "version", "blanks", "negative",
          "lengths",
          "length-and-chunks"])
@@ -128,13 +128,13 @@ def test_requests_that_are_too_large_or_malformed_are_refused_and_end_the_connec
 
 
 @pytest.mark.parametrize("fields, reason", [
-    ("Host: x\r\nTransfer-Encoding: identity", "the only Transfer-Encoding is chunked"),
-    ("Host: x\r\nTransfer-Encoding: gzip, chunked", "the only Transfer-Encoding is chunked"),
-    ("Host: x\r\nTransfer-Encoding: chunked, chunked", "the only Transfer-Encoding is chunked"),
-    ("Host: x\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity", "bad Transfer-Encoding"),
-    ("Host: x\r\nTransfer-Encoding:", "the only Transfer-Encoding is chunked"),
-    ("Host: x\r\nContent-Length: 3\r\nTransfer-Encoding: identity", "bad Transfer-Encoding"),
-    ("X: y", "Host is missing"), ("Host: x\r\nHost: x", "Host more than once")])
+    ("Host: localhost\r\nTransfer-Encoding: identity", "the only Transfer-Encoding is chunked"),
+    ("Host: localhost\r\nTransfer-Encoding: gzip, chunked", "the only Transfer-Encoding is chunked"),
+    ("Host: localhost\r\nTransfer-Encoding: chunked, chunked", "the only Transfer-Encoding is chunked"),
+    ("Host: localhost\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: identity", "bad Transfer-Encoding"),
+    ("Host: localhost\r\nTransfer-Encoding:", "the only Transfer-Encoding is chunked"),
+    ("Host: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: identity", "bad Transfer-Encoding"),
+    ("X: y", "Host is missing"), ("Host: localhost\r\nHost: x", "Host more than once")])
 def test_requests_that_could_be_read_in_two_ways_are_refused(start, fields, reason):
     """What comes after the header is not a request of its own."""
     with start().connect() as connection:
@@ -146,7 +146,7 @@ def test_requests_that_could_be_read_in_two_ways_are_refused(start, fields, reas
 
 def test_old_http_has_no_chunks_and_one_host_at_most(start):
     agent = start()
-    for fields in (b"Transfer-Encoding: chunked", b"Host: x\r\nHost: y"):
+    for fields in (b"Transfer-Encoding: chunked", b"Host: localhost\r\nHost: y"):
         with agent.connect() as connection:
             connection.sendall(b"POST /v1/hashes HTTP/1.0\r\n" + fields + b"\r\n\r\n0\r\n\r\n")
             assert read_to_end(connection).startswith(b"HTTP/1.1 400 ")
@@ -154,7 +154,7 @@ def test_old_http_has_no_chunks_and_one_host_at_most(start):
 
 def test_empty_lines_before_a_request_are_ignored(start):
     with start().connect() as connection:
-        last = READY.replace(b"Host: x", b"Host: x\r\nConnection: close")
+        last = READY.replace(b"Host: localhost", b"Host: localhost\r\nConnection: close")
         connection.sendall(b"\r\n" + READY + b"\r\n\r\n" + last)
         assert read_to_end(connection).count(b"HTTP/1.1 200 OK\r\n") == 2
     with start().connect() as connection:
@@ -175,7 +175,7 @@ def test_silence_is_ended_when_its_time_is_over(start):
     begun = time.monotonic()
     with agent.connect() as silent, agent.connect() as slow, agent.connect() as idle, agent.connect() as half:
         slow.sendall(READY[:20])
-        half.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+        half.sendall(b"POST /v1/hashes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{")
         idle.sendall(READY)
         assert read_answer(idle) == (200, "OK\n")
         assert [read_to_end(peer) for peer in (silent, slow, idle, half)] == [b""] * 4
@@ -207,7 +207,7 @@ def test_an_answer_that_nobody_takes_does_not_stop_others(start):
         sent = 0
         try:
             while sent < 50_000_000:
-                sent += greedy.send(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 100)
+                sent += greedy.send(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
         except BlockingIOError:
             pass
         assert agent.get("/ready") == (200, "OK\n")
@@ -292,7 +292,7 @@ def test_an_answer_under_way_is_finished_before_the_end(start, area):
             file.truncate(size << 20)
         agent = start("--output-dir", area / "out")
         with agent.connect() as connection:
-            connection.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: x\r\n\r\n")
+            connection.sendall(b"GET /check_hash/large HTTP/1.1\r\nHost: localhost\r\n\r\n")
             eventually(lambda agent=agent: agent.metric("triton_agent_hash_cache_misses_total") == 1, "it is hashed")
             agent.process.send_signal(signal.SIGTERM)
             answer = read_to_end(connection)

@@ -194,7 +194,7 @@ def test_questions_at_the_same_time_wait_for_one_answer(agent, fake, launcher):
     launcher.go_on.clear()
     peers = [agent.connect() for _ in range(20)]
     for peer in peers:
-        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        peer.sendall(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert launcher.asked.wait(10)
     assert agent.get("/ready") == (200, "OK\n"), "only those who ask for it wait"
     launcher.go_on.set()
@@ -281,7 +281,7 @@ def test_a_launcher_that_became_another_version(started, launcher):
     launcher.go_on.clear()
     launcher.asked.clear()
     with agent.connect() as peer:
-        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
         assert launcher.asked.wait(TIMEOUT)
         launcher.stage = "close"
         launcher.go_on.set()
@@ -314,7 +314,7 @@ def test_nothing_waits_behind_a_copy_nor_it_for_who_has_gone(started, launcher):
     launcher.copies.clear()
     peers = [agent.connect() for _ in range(4)]
     for peer in peers:
-        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        peer.sendall(b"POST /copy_files HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
     fake.wait_for(lambda: len(fake.called("Stage")) == 4, "all are asked for at once")
     assert agent.get("/readyz") == (200, "[+]web ok\nready\n")
     assert agent.post("/copy_files")[0] == 503, "too many already"

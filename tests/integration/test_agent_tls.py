@@ -13,7 +13,7 @@ import pytest
 from harness.agent import Agent, Authority, read_answer, read_to_end, run_agent
 from harness.process import TIMEOUT, Exit, eventually, wait_readable
 
-READY = b"GET /ready HTTP/1.1\r\nHost: x\r\n\r\n"
+READY = b"GET /ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SUBJECT = "/C=US/ST=Texas/L=Austin/O=Acme, Inc/OU=Storage/CN=client.example.org/UID=u1/DC=example"
 NAMES = ("DNS:client.example.org,DNS:alias.example.org,URI:spiffe://example/client,IP:10.1.2.3,IP:fd00::1,"
          "email:a@example.org")
@@ -202,7 +202,7 @@ def test_old_tls_is_refused(pki, start):
 def test_several_requests_on_one_connection(pki, start):
     agent = start()
     with pki.client(pki.full).wrap_socket(agent.connect()) as connection:
-        connection.sendall(READY * 3 + b"GET /is_present/a HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        connection.sendall(READY * 3 + b"GET /is_present/a HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         text = b""
         while piece := connection.recv(4096):
             text += piece
@@ -323,6 +323,23 @@ def test_names_through_data_that_is_swapped(pki, start, area):
     put(area / "tls/..2", pki.issue("server-data-2", "/CN=agent"))
     point(area / "tls/..data", "..2")
     shutil.rmtree(area / "tls/..1")
+    agent.wait_for_event("certificate-loaded")
+    assert serial(agent, pki.client()) != old
+
+
+def test_files_that_are_mount_points(pki, start, area):
+    """Secrets of compose and `-v file:file` are; they are written in place, under another name."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: mounts files")
+    put(area / "outside", pki.server)
+    put(area / "inside", pki.server)
+    names = ("tls.crt", "tls.key")
+    mounts = " && ".join(f"mount --bind {area}/outside/{name} {area}/inside/{name}" for name in names)
+    agent = start(server=tuple(area / "inside" / name for name in names),
+                  wrapper=("unshare", "--mount", "--propagation", "private", "sh", "-c", f'{mounts} && exec "$0" "$@"'))
+    old = serial(agent, pki.client())
+    for name, file in zip(names, pki.issue("server-mounted", "/CN=agent"), strict=True):
+        (area / "outside" / name).write_bytes(file.read_bytes())
     agent.wait_for_event("certificate-loaded")
     assert serial(agent, pki.client()) != old
 

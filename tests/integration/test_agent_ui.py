@@ -76,7 +76,7 @@ def test_refusals(start, token_file, path):
     assert ask(agent, path, token=None) == (401, "this needs the token\n")
     assert ask(agent, path, token=TOKEN[:-1]) == (401, "this is not the token\n")
     assert ask(agent, path, Origin="http://evil.example") == (403, "Origin is not this server\n")
-    assert ask(agent, path, Host="evil.example") == (403, "Host is not an address, localhost or a name of --ui-host\n")
+    assert ask(agent, path, Host="evil.example") == (403, "Host is not an address, localhost, this pod or a name of --allow-host\n")
     assert agent.post(f"{path}?token={TOKEN}", "{}") == (401, "this needs the token\n"), "never in URLs"
     only = "only the status is shown here: there is neither --ui-token-file nor --tls-ca-file\n"
     assert ask(start("--ui"), path) == (403, only)
@@ -165,7 +165,6 @@ def test_a_mounted_secret_brings_a_new_token(start, area):
 
 @pytest.mark.parametrize("arguments, reason", [
     (["--listen", "127.0.0.1:0", "--ui-token-file", "/x"], "--ui-token-file needs --ui"),
-    (["--listen", "127.0.0.1:0", "--ui-host", "x"], "--ui-host needs --ui"),
     (["--probe-listen", "127.0.0.1:0", "--ui"], "--ui needs --listen"),
     (["--listen", "127.0.0.1:0", "--ui", "--ui-token-file", "/nothing"], "open /nothing: No such file or directory")])
 def test_options_that_nothing_would_come_of(arguments, reason):

@@ -105,6 +105,8 @@ def test_wrong_launch_option(area, arguments, texts):
     (["--stop-timeout", "soon", "--", "true"], ["--stop-timeout", "soon"]),
     (["--stop-timeout", "--", "true"], ["--stop-timeout"]),
     (["-gz", "--", "true"], ["z"]),
+    (["--listen", ":80", "--", "true"], ["--listen is an option of launch mode", "--input-dir"]),
+    (["--stop-limit=5s", "--", "true"], ["--stop-limit is an option of launch mode", "--input-dir"]),
 ], ids=str)
 def test_wrong_wrap_option(arguments, texts):
     assert_usage_error(run_plainly(*arguments), *texts)
@@ -153,6 +155,27 @@ def test_programs_that_are_commands_need_no_version(area):
     ["completion"], ["completion", "tcsh"], ["completion", "bash", "zsh"], ["schema", "extra"]], ids=" ".join)
 def test_wrong_command_usage(arguments):
     assert_usage_error(run_plainly(*arguments))
+
+
+@pytest.mark.parametrize("arguments, text", [
+    (["completion", "ksh"], 'completion: there is no script for "ksh", only for bash, zsh and fish'),
+    (["help", "foo"], 'help: there is no command "foo"; triton-launch --help lists all'),
+    (["help", "ctl"], "help: triton-launch ctl --help prints the commands of ctl"),
+])
+def test_what_does_not_exist_is_named(arguments, text):
+    done = run_plainly(*arguments)
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"triton-launch: {text}\n")
+
+
+def test_a_file_that_is_not_there_is_named_once(area):
+    done = run_plainly("check", "nosuch.json", *LAUNCH, cwd=area)
+    assert (done.returncode, done.stderr) == (1, "triton-launch check: cannot open nosuch.json: No such file or directory\n")
+
+
+def test_an_init_without_anything_to_copy_says_so(area):
+    done = run_plainly("--mode", "init", cwd=area)
+    assert done.returncode == 0
+    assert "nothing is copied: no option such as --copy-file is given" in done.stdout + done.stderr
 
 
 def test_bad_value_is_found_before_anything_starts(as_child):
@@ -247,6 +270,31 @@ def test_check_prints_the_exact_commands(area):
     done = check(area, GOOD, "--server-count", "2", env={"ZONE": "a b"})
     assert done.returncode == 0 and done.stderr == ""
     assert done.stdout == "/bin/true --port 4500 'zone a b' 'it'\\''s'\n/bin/true --port 4502 'zone a b' 'it'\\''s'\n"
+
+
+def test_check_remarks_on_what_may_not_be_meant(area):
+    """A word that only a shell would replace, a command that is not there, and a variable that means nothing."""
+    programs = {"web": {"command": ["/bin/true", "--port", "${PORT}"]}, "none": {"command": ["no-such-command"]}}
+    document = {"version": VERSION, "programs": programs}
+    env = {"TRITON_LAUNCH_LOG_LEVL": "debug", "PATH": "/bin"}
+    remarks = ['programs.none.command[0]: cannot find "no-such-command" in PATH (/bin)',
+               'programs.web: "${PORT}" is passed on as it is, since no shell reads the command: write '
+               '{"type": "Environment", "source": "PORT"} for the value of the variable, inside Concatenate if it is a part '
+               'of a word',
+               "unknown variable TRITON_LAUNCH_LOG_LEVL, which has no effect; did you mean TRITON_LAUNCH_LOG_LEVEL?"]
+    done = check(area, document, env=env)
+    assert done.returncode == 0, done
+    assert done.stdout.splitlines()[:3] == [f"# {remark}" for remark in remarks]
+    assert json.loads(check(area, document, "--format", "json", env=env).stdout)["remarks"] == remarks
+    assert check(area, document, "--strict", env=env).returncode == 1
+
+
+def test_unknown_variables_are_logged(area):
+    (area / "out").mkdir()
+    done = run_plainly("--mode", "init", "--output-dir", area / "out", "--main-container-version", VERSION,
+                       env={"TRITON_LAUNCH_LOG_LEVL": "debug"})
+    said = '"level":"warning","event":"option-warning","message":"unknown variable TRITON_LAUNCH_LOG_LEVL'
+    assert said in done.stdout + done.stderr
 
 
 def test_check_output_can_be_given_to_a_shell(area):

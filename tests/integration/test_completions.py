@@ -20,6 +20,7 @@ LINES = {
     "ctl --socket={socket} status w": {"web"},
     "ctl --socket {socket} signal HUP w": {"web"},
     "ctl --socket {socket} describe web ": set(),
+    "ctl --socket {socket} history d": {"db"},
     "ctl --socket /nowhere restart ": set(),
     "ctl signal USR": {"USR1", "USR2"},
     "ctl wait web --for d": {"down", "done"},

@@ -31,6 +31,9 @@ def check(text):
 HOME_IS_MISSING = 'User: HOME and SHELL are not those of the user; give the program HOME in "environment" where it reads that'
 SHELL_READS = ("EnvironmentFile: a shell reads the file, with the rights of the program: it expands $ and ` and needs quotes around spaces; "
                'write the variables into "environment" where that matters')
+NEEDS_GROUPS = ("an ordinary container has no control groups of its own, and rejects it; give it a delegated tree (see cgroup in triton-launch-config(5)), "
+                "or limit the container and leave it out")
+REPLICA = {"type": "ProcessNumber", "offset": -1}
 ONE_SECOND = {"initial": "1s", "factor": 1, "max": "1s"}
 THREE_RETRIES = {"backoff": {"initial": "3s", "factor": 1, "max": "3s"}, "startLimit": {"count": 4, "interval": "13s"}}
 CASES = [
@@ -120,7 +123,9 @@ CASES = [
             "onStop": {"command": ["/sbin/down"], "timeout": "3s"}, "stdin": {"file": "/in"},
             "output": {"file": "/out", "stderr": {"file": "/err"}}}}),
     ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    mem_limit: 1g\n    ulimits: {nofile: {soft: 10, hard: 20}, core: -1}\n"
-                    "    deploy:\n      replicas: 2\n      resources: {limits: {memory: 512M, cpus: '1.5', pids: 30}}\n", "",
+                    "    deploy:\n      replicas: 2\n      resources: {limits: {memory: 512M, cpus: '1.5', pids: 30}}\n",
+     f"AREA/compose.yml:5: mem_limit: {NEEDS_GROUPS}\n" + "".join(f"AREA/compose.yml:9: {key}: {NEEDS_GROUPS}\n" for key in ("memory", "cpus", "pids")) +
+     "AREA/compose.yml:6: core: an ordinary container has a lower limit, and rejects it; start it with the same limit (docker run --ulimit), or leave it out\n",
      {"db": {"command": ["db"], "output": {}, "restart": "always", "count": 2,
              "cgroup": {"memoryMax": "512Mi", "cpuMax": "150%", "pidsMax": 30},
              "limits": {"nofile": {"soft": 10, "hard": 20}, "core": "unlimited"}}}),
@@ -131,7 +136,7 @@ CASES = [
                   "ExecStart=/bin/sh -c \"a $X `b` \\\n  ${HOME}\"\nExecReload=/bin/kill -s USR2 $MAINPID\n",
      "AREA/a.service:3: Requires: a.socket is not a service; list a socket in \"sockets\"; leave the rest to what runs the container\n"
      "AREA/a.service:2: After: db.service is not among the units that are converted; name its file too, or leave it out\n"
-     "AREA/a.service:12: KillMode: what a process leaves behind is always killed; let the command end it\n"
+     "AREA/a.service:12: KillMode: what a process leaves behind is always killed; give what must go on a program of its own\n"
      "AREA/a.service:17: ExecReload: a program is not told to reload, but gets USR2 by a command; triton-launch ctl signal USR2 a\n"
      "AREA/a.service:4: RequiresMountsFor: mounts belong to the container; mount it before the launcher starts\n"
      "AREA/a.service:13: DynamicUser: users are not made; it runs as the launcher does: make a user in the image and give it as \"user\"\n"
@@ -156,7 +161,8 @@ CASES = [
       for name, command, environment, user, more in (
           ("web", ["/srv/web"], {}, "daemon", {"after": ["db"]}), ("db", ["/srv/db", "db"], {"MODE": "db"}, "db", {"after": ["log"]}),
           ("log", ["log"], {}, "daemon", {"groups": ["first"]}))}),
-    ("a.service", "[Service]\nExecStart=/a\nCPUQuota=12.5%\nCPUAffinity=0-1 3\n", "",
+    ("a.service", "[Service]\nExecStart=/a\nCPUQuota=12.5%\nCPUAffinity=0-1 3\n",
+     f"AREA/a.service:3: CPUQuota: {NEEDS_GROUPS}\n",
      {"a": {"command": ["/a"], "restart": "never", "stopScope": "tree", "stopTimeout": "90s", "cpuAffinity": "0-1,3", "cgroup": {"cpuMax": "12.5%"}}}),
     ("compose.yml", "services:\n  db:\n    entrypoint: db\n    restart: always\n    ports: [1]\n",
      "AREA/compose.yml:5: ports: ports belong to the container; publish them where the container is run\n",
@@ -275,8 +281,6 @@ BAD = [
     ("process-compose.yaml", "processes:\n  a: {command: a, depends_on: {b: {condition: [x]}}}\n  b: {command: b}\n",
      ":2: depends_on: \"['x']\" is not a condition"),
     ("process-compose.yaml", "processes:\n  a:\n    command: a {{if .X}}b{{end}}\n", ":3: command: the template {{if .X}} is not understood; write out what it becomes"),
-    ("process-compose.yaml", "processes:\n  a: {replicas: 2, command: 'a {{.PC_REPLICA_NUM}}'}\n",
-     ":2: command: the template {{.PC_REPLICA_NUM}} is not understood; write out what it becomes"),
     ("process-compose.yaml", "processes:\n  a: {command: [a]}\n", ":2: command: is not a string"),
     ("process-compose.yaml", "processes:\n  a: {command: a, readiness_probe: {exec: {command: {a: b}}}}\n", ":2: command: is not a string"),
     ("process-compose.yaml", "processes:\n  a:\n    command: \"" + "{" * 200000 + "\\n\"\n",
@@ -520,6 +524,7 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
 
 @pytest.mark.parametrize("lines, expected", [
     ("Restart=always\n", {"startLimit": None, "restart": "always", "successCodes": None}),
+    ("KillMode=control-group\n", {"stopScope": "tree"}), ("KillMode=mixed\n", {"stopScope": None}),
     ("Restart=always\nRestartSec=1\n", {"startLimit": {"count": 5, "interval": "10s"}}),
     ("Restart=always\nRestartSec=5\n", {"startLimit": None}),
     ("Restart=always\nRestartSec=0\n", {"backoff": {"initial": "0s", "factor": 1, "max": "0s"}, "startLimit": {"count": 5, "interval": "10s"}}),
@@ -534,7 +539,6 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
     ("Type=notify\nTimeoutStopSec=7\nTimeoutSec=5\n", {"startTimeout": "5s", "stopTimeout": "5s"}),
     ("Type=notify\n", {"startTimeout": "90s"}),
     ("Type=notify\nTimeoutStartSec=infinity\n", {"startTimeout": None}),
-    ("TasksMax=10000000\nCPUWeight=10000\n", {"cgroup": {"pidsMax": 4194304, "cpuWeight": 10000}}),
     ("StandardOutput=append:/out\nStandardError=journal\n", {"output": {"file": "/out", "stderr": "inherit"}}),
     ("User=root\n", {"environment": {"USER": "root", "LOGNAME": "root", "HOME": "/root"}}),
     ("ExecStop=/bin/kill -QUIT $MAINPID\n", {"stopSignal": "QUIT", "preStop": None}),
@@ -545,6 +549,18 @@ def test_drop_ins_are_found_where_systemd_finds_them(area):
 ])
 def test_settings_of_units_keep_their_meaning(area, lines, expected):
     program = service_of(area, "ExecStart=/a\n" + lines)
+    assert {key: program.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("lines, expected, keys", [
+    ("TasksMax=10000000\nCPUWeight=10000\n", {"cgroup": {"pidsMax": 4194304, "cpuWeight": 10000}}, ["TasksMax", "CPUWeight"]),
+    ("MemoryMax=1G\nCPUQuota=50%\n", {"cgroup": {"memoryMax": 1 << 30, "cpuMax": "50%"}}, ["MemoryMax", "CPUQuota"]),
+    ("Nice=-5\nOOMScoreAdjust=-100\n", {"nice": -5, "oomScoreAdj": -100}, ["Nice", "OOMScoreAdjust"]),
+    ("Nice=5\nOOMScoreAdjust=100\nLimitNOFILE=65536\n", {"nice": 5, "oomScoreAdj": 100, "limits": {"nofile": 65536}}, []),
+    ("LimitMEMLOCK=infinity\nLimitCORE=infinity\n", {"limits": {"memlock": "unlimited", "core": "unlimited"}}, ["LimitMEMLOCK", "LimitCORE"]),
+])
+def test_what_an_ordinary_container_rejects_is_told(area, lines, expected, keys):
+    program = service_of(area, "ExecStart=/a\n" + lines, findings=keys)
     assert {key: program.get(key) for key in expected} == expected
 
 
@@ -608,6 +624,7 @@ def test_an_included_section_adds_to_that_of_its_name(area):
 @pytest.mark.parametrize("lines, expected, findings", [
     ("startsecs=0\nautorestart=true\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 1, "max": "1s"}}, []),
     ("startsecs=10\nstartretries=10\n", {"startLimit": {"count": 11, "interval": "171111ms"}, "backoff": {"initial": "6111ms", "factor": 1, "max": "6111ms"}}, []),
+    ("stopasgroup=true\n", {"stopScope": "tree"}, []), ("killasgroup=true\n", {"stopScope": None}, []), ("stopasgroup=false\n", {"stopScope": None}, []),
     ("startretries=999999\n", {"startLimit": None, "backoff": {"initial": "1s", "factor": 2, "max": "60s"}}, ["startretries"]),
     ("startretries=999999\nautorestart=false\n", {"restart": "never"}, []),
     ("exitcodes=\n", {"restart": "on-failure", "successCodes": None}, ["exitcodes"]), ("exitcodes=0,2\n", {"successCodes": [2]}, []),
@@ -633,6 +650,17 @@ def test_an_included_section_adds_to_that_of_its_name(area):
 def test_settings_of_supervisord_keep_their_meaning(area, lines, expected, findings):
     program = program_of(area, "[program:a]\ncommand=/a\n" + lines, findings=findings)
     assert {key: program.get(key) for key in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["program:a", "supervisord"])
+def test_a_variable_that_extends_itself_of_supervisord_is_expanded_once(area, name):
+    own = "[program:a]\ncommand=/a %(ENV_OPTS)s\n" + ("" if name == "program:a" else f"[{name}]\n")
+    (area / "s.conf").write_text(own + 'environment=OPTS="-b %(ENV_OPTS)s"\n')
+    done = subprocess.run(["/usr/bin/python3", CONVERT, area / "s.conf"], capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                          env={"PATH": os.environ["PATH"], "OPTS": "-a"})
+    program = json.loads(done.stdout)["programs"]["a"]
+    assert program["environment"] == {"OPTS": "-b -a"}
+    assert program["command"] == ["/a", "-b", "-a"]
 
 
 def test_a_program_that_gets_another_name_keeps_its_priority(area):
@@ -694,16 +722,19 @@ def test_a_file_of_variables_is_read_as_compose_does(area):
     (["profiles: [debug]"], {"autoStart": False}, ["profiles"]), (["tty: true", "stdin_open: true"], {"tty": True, "output": {}}, []),
     (["stdin_open: true"], {"tty": None}, ["stdin_open"]), (["stdin_open: false"], {"tty": None}, []), (["restart: 'on-failure:5'"], {"startLimit": {"count": 6, "interval": "1h"}}, []),
     (["scale: '${N:-3}'", "pids_limit: '${N:-30}'", "oom_score_adj: '${N:--5}'", "ulimits: {nofile: {soft: '${N:-1}', hard: '${N:--1}'}}"],
-     {"count": 3, "cgroup": {"pidsMax": 30}, "oomScoreAdj": -5, "limits": {"nofile": {"soft": 1, "hard": "unlimited"}}}, []),
+     {"count": 3, "cgroup": {"pidsMax": 30}, "oomScoreAdj": -5, "limits": {"nofile": {"soft": 1, "hard": "unlimited"}}}, ["oom_score_adj", "pids_limit", "nofile"]),
     (["deploy: {replicas: '${N:-3}'}"], {"count": 3}, []),
     (["healthcheck: {test: b, retries: '${N:-2000}', interval: 1s, timeout: 2s}"],
      {"health": {"command": ["sh", "-c", "b"], "interval": "1s", "timeout": "2s", "action": "report", "retries": 1000}}, ["retries"]),
     (["healthcheck: {test: b, retries: 0}"], {"health": {"command": ["sh", "-c", "b"], "interval": "30s", "timeout": "30s", "action": "report"}}, []),
-    (["oom_score_adj: -5"], {"oomScoreAdj": -5}, []),
+    (["oom_score_adj: -5"], {"oomScoreAdj": -5}, ["oom_score_adj"]), (["oom_score_adj: 5"], {"oomScoreAdj": 5}, []),
+    (["ulimits: {nofile: 1024, memlock: 65536, core: -1, rtprio: 0}"],
+     {"limits": {"nofile": 1024, "memlock": 65536, "core": "unlimited", "rtprio": 0}}, ["memlock", "core"]),
+    (["deploy: {resources: {limits: {memory: 1g, cpus: '2', pids: 3}}}"], {"cgroup": {"memoryMax": "1Gi", "cpuMax": "200%", "pidsMax": 3}}, ["memory", "cpus", "pids"]),
     (["user: '1000:1000'"], {"user": 1000, "group": 1000}, ["user"]), (["user: root"], {"user": "root"}, []),
-    (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, []), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, []),
-    (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, []), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
-    (["pids_limit: 5000000"], {"cgroup": {"pidsMax": 4194304}}, []), (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, []), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
+    (["mem_limit: 1.5g", "cpus: .5"], {"cgroup": {"memoryMax": 1610612736, "cpuMax": "50%"}}, ["mem_limit", "cpus"]), (["mem_limit: 512MiB"], {"cgroup": {"memoryMax": "512Mi"}}, ["mem_limit"]),
+    (["mem_limit: 1 T"], {"cgroup": {"memoryMax": "1Ti"}}, ["mem_limit"]), (["mem_limit: 0", "cpus: 0", "pids_limit: 0"], {"cgroup": None}, []),
+    (["pids_limit: 5000000"], {"cgroup": {"pidsMax": 4194304}}, ["pids_limit"]), (["mem_limit: 300b"], {"cgroup": {"memoryMax": 300}}, ["mem_limit"]), (["user: app", "environment: {HOME: /app}"], {"user": "app"}, []), (["cpuset: '0'", "cpu_shares: 5"], {"cpuAffinity": None}, ["cpuset", "cpu_shares"]),
 ])
 def test_settings_of_compose_keep_their_meaning(area, lines, expected, findings):
     program = compose_of(area, lines, findings=findings)
@@ -765,6 +796,23 @@ def test_variables_and_templates_of_process_compose_are_replaced(area):
     (["command: a $PC_REPLICA_NUM", "replicas: 2", "log_location: /log/a"],
      {"count": 2, "environment": {"PC_PROC_NAME": "a", "PC_REPLICA_NUM": {"type": "ProcessNumber", "offset": -1}},
       "output": {"file": {"type": "Concatenate", "values": ["/log/a.", {"type": "ProcessNumber", "offset": -1}]}}}, []),
+    (["command: \"a '{{.PC_REPLICA_NUM}}' b\"", "replicas: 2", "working_dir: '/w/{{.PC_REPLICA_NUM}}'", "environment: ['ID=n{{.PC_REPLICA_NUM}}']",
+      "log_location: '/log/{{.PC_REPLICA_NUM}}.log'", "liveness_probe: {http_get: {path: '/{{.PC_REPLICA_NUM}}'}}"],
+     {"command": ["bash", "-c", {"type": "Concatenate", "values": ["a '", REPLICA, "' b"]}],
+      "workingDirectory": {"type": "Concatenate", "values": ["/w/", REPLICA]},
+      "environment": {"PC_PROC_NAME": "a", "PC_REPLICA_NUM": REPLICA, "ID": {"type": "Concatenate", "values": ["n", REPLICA]}},
+      "output": {"file": {"type": "Concatenate", "values": ["/log/", REPLICA, ".log"]}},
+      "health": {"type": "http", "url": {"type": "Concatenate", "values": ["http://127.0.0.1:80/", REPLICA]}, "status": 200, "timeout": "1s", "retries": 3}}, []),
+    (["command: a", "schedule: {cron: '30 2 ? * mon-fri', timezone: UTC, max_concurrent: 3}"],
+     {"schedule": {"cron": "30 2 * * mon-fri", "timeZone": "UTC"}, "count": 3, "restart": "never"}, []),
+    (["command: a", "schedule: {cron: 'CRON_TZ=Europe/Berlin 0 3 * * *', interval: 5s}"],
+     {"schedule": {"cron": "0 3 * * *", "timeZone": "Europe/Berlin"}, "count": 1}, []),
+    (["command: a", "schedule: {cron: '@daily'}"], {"schedule": {"cron": "@daily"}}, ["cron"]),
+    (["command: a", "schedule: {cron: '@every 1h30m'}"], {"schedule": {"every": "5400s"}}, []),
+    (["command: a", "schedule: {interval: 1h30m, run_on_start: true}", "availability: {restart: on_failure}"],
+     {"schedule": {"every": "5400s", "onStart": True}, "restart": "on-failure"}, []),
+    (["command: a", "schedule: {interval: 30s}", "availability: {restart: always}", "replicas: 2"],
+     {"schedule": {"every": "30s"}, "restart": "on-failure", "count": 1}, ["replicas", "restart"]),
     (["command: a", "log_location: '/log/{PC_REPLICA_NUM}'"], {"output": {"file": {"type": "Concatenate", "values": ["/log/", {"type": "ProcessNumber", "offset": -1}]}}}, []),
 ])
 def test_settings_of_process_compose_keep_their_meaning(area, lines, expected, findings):

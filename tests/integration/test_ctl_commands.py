@@ -576,6 +576,29 @@ def test_exit_codes(running):
         assert done.stderr.startswith("triton-launch ctl: ") and reason in done.stderr
 
 
+def test_a_restart_says_that_the_newest_configuration_is_not_used(place):
+    controlled = Controlled(place, {"web": ["trap", "say:up", "until:15"]})
+    controlled.launcher.wait_up()
+    assert controlled.run("restart", "web").stderr == ""
+    controlled.configuration.write_text('{"programs": {"web": {"comand": ["true"]}}}')
+    controlled.launcher.wait_for_event("configuration-rejected")
+    for words in (["restart", "web"], ["start", "web"]):
+        done = controlled.run(*words)
+        assert done.returncode == 0 and done.stdout == ""
+        assert done.stderr.startswith("triton-launch ctl: the newest configuration was rejected, so the one before it is used: ")
+        assert "programs.web.command: required" in done.stderr
+    missing = controlled.run("restart", "cache")
+    assert missing.returncode == 1 and "the newest configuration was rejected" in missing.stderr
+    assert controlled.run("stop", "web").stderr == "", "a stop needs none"
+
+
+def test_a_program_without_a_name_says_how_it_is_called(place):
+    controlled = Controlled(place, {}, document={
+        "version": VERSION, "count": 1, "arguments": [{"value": step} for step in STAY]})
+    error = controlled.ctl("restart", "fdbserver", expect=1)
+    assert "there is no program fdbserver; the program of this configuration has no name: it is -, and " in error
+
+
 def test_launcher_that_stops(as_pid1):
     """Nothing is started in a stop, and a wait ends with the launcher."""
     controlled = Controlled(as_pid1, {"web": ["trap", "say:up", "until:12"]}, "--stop-timeout", "15s")

@@ -247,7 +247,7 @@ def test_rotation_loses_no_line(place, how):
     launcher.wait_up()
     launcher.signal(signal.SIGTERM)
     launcher.wait_signal(signal.SIGTERM)
-    launcher.signal(signal.SIGTERM)
+    launcher.hurry()
     launcher.wait()
     files = [path.with_name(f"log.{number}") for number in range(5)] + [path]
     records = [record for file in files for record in read_records(file)]
@@ -259,7 +259,6 @@ def test_the_log_file_is_renamed_at_its_size(place):
     path = place.area / "log"
     launcher = place.launch(place.configuration("say:up", "exit:1"), "--log-path", path, "--log-max-size", "4k", *SOON)
     eventually(lambda: path.with_name("log.2").exists(), "it was renamed twice")
-    launcher.signal(signal.SIGTERM)
     launcher.signal(signal.SIGTERM)
     launcher.wait()
     files = [path.with_name("log.2"), path.with_name("log.1"), path]

@@ -278,7 +278,8 @@ def test_parents_of_the_directory_that_come_later(place):
     configuration = Configuration(place.area / "x")
     shutil.rmtree(configuration.directory)
     deep = place.area / "p" / "q" / "r"
-    launcher = place.start("--input-dir", deep, "--main-container-version", "1.0.0", "--fdbserver-path", place.probe)
+    launcher = place.start("--input-dir", deep, "--exit-on-bad-config=false", "--main-container-version", "1.0.0",
+                           "--fdbserver-path", place.probe)
     launcher.wait_for_event("waiting-for-configuration")
     deep.parent.parent.mkdir()
     deep.parent.mkdir()

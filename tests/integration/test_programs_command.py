@@ -90,6 +90,16 @@ def test_it_needs_programs_and_a_command(tmp_path):
     assert 'a command can only run beside named programs' in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("text", [None, "{"], ids=["missing", "bad"])
+def test_a_command_does_not_wait_for_a_good_configuration(place, text):
+    configuration = place.configuration()
+    if text:
+        configuration.write_text(text)
+    launcher = place.start("--input-dir", configuration.directory, "--control-socket", "none", "--", "true")
+    assert launcher.wait() == Exit(code=1)
+    assert launcher.events_named("configuration-rejected")
+
+
 def test_the_command_stays_over_a_change_and_an_upgrade(place):
     launcher = beside(place, {"db": service("db")}, "probe", "tag:main", "trap", "say:up", "until:15")
     pid = launcher.wait_up(tag="main")["pid"]

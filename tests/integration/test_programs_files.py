@@ -58,7 +58,7 @@ def test_a_burst_is_one_change(place):
     assert launcher.stop() == Exit(code=0)
 
 
-@pytest.mark.parametrize("name", ["cert.pem", "*.pem"])
+@pytest.mark.parametrize("name", ["cert.pem", "*.pem", "", "."])
 def test_a_mounted_secret(place, name):
     """As the kubelet replaces it: a directory for each version, and one link that is swapped."""
     mount = place.area / "secret"
@@ -66,7 +66,7 @@ def test_a_mounted_secret(place, name):
     (mount / "v1/cert.pem").write_text("one")
     (mount / "..data").symlink_to("v1")
     (mount / "cert.pem").symlink_to("..data/cert.pem")
-    launcher = run(place, {"web": service("web", files=files(mount / name, action="signal"), reloadSignal="HUP")})
+    launcher = run(place, {"web": service("web", files=files(f"{mount}/{name}", action="signal"), reloadSignal="HUP")})
     pid = launcher.wait_up(tag="web")["pid"]
     for version in ("v2", "v3"):
         (mount / version).mkdir()
@@ -75,6 +75,15 @@ def test_a_mounted_secret(place, name):
         (mount / "..data_tmp").rename(mount / "..data")
         assert launcher.wait_for_event("files-changed", program="web")["action"] == "signal"
         assert launcher.wait_for_probe("signal", signal=HUP)["pid"] == pid
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_a_pattern_in_the_name_of_a_directory_is_refused(place):
+    launcher = run(place, {"web": service("web")})
+    launcher.wait_up(tag="web")
+    for path in ("/etc/*/tls.crt", "/etc/conf.d/[a-z]/"):
+        assert launcher.reject({"web": service("web", files=files(path))}) == [
+            f'programs.web.files.paths[0]: "{path}" has a pattern in the name of a directory: only its last part may be one']
     assert launcher.stop() == Exit(code=0)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 
+from harness.control import reach
 from harness.process import Exit, eventually, run_plainly
 from harness.programs import document, run, service
 
@@ -96,7 +97,7 @@ def test_an_upgrade_keeps_what_was_merged(place):
     launcher = Layered(place, {"web": service("web")}, a={"db": service("db")})
     pids = {tag: launcher.wait_up(tag=tag)["pid"] for tag in ("web", "db")}
     control = place.area / "control"
-    eventually(control.exists, "the launcher can be asked")  # the first programs run before
+    reach(control).close()  # the first programs run before
     assert run_plainly("ctl", "--socket", control, "upgrade", place.binary).returncode == 0
     launcher.wait_for_event("upgrade-done")
     launcher.add("b", {"new": service("new")})

@@ -171,7 +171,7 @@ def test_the_second_signal_kills_at_once(place):
     launcher.wait_up(tag="web")
     launcher.signal(signal.SIGTERM)
     launcher.wait_signal(signal.SIGTERM, tag="web")
-    launcher.signal(signal.SIGTERM)
+    launcher.hurry()
     assert launcher.wait() == Exit(code=0)
     killed = launcher.events_named("process-killed")
     assert sorted(order_of(killed, "program")) == [("db",), ("web",)]

@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 
 from harness.control import Controlled
 from harness.process import BINARY, VERSION, Exit, eventually, run_plainly
@@ -84,6 +85,30 @@ def test_variables_make_one_file(place):
     description = launcher.ctl("describe", "web")
     assert f"{directory}/web.log" in description
     assert launcher.stop() == Exit(code=0)
+
+
+def test_the_launchers_own_streams(place):
+    """Whatever they are connected to: a pipe could be opened by its name only as the same user, a socket never."""
+    ours, theirs = socket.socketpair()
+    launcher = run(place, {
+        "web": probe("print:web-out", "print-error:web-err", "say:up", "pause", output={"file": "/dev/stdout", "stderr": {
+            "file": "/dev/stderr", "format": "prefix"}}),
+        "both": probe("print-error:both-err", "say:up", "pause", output={
+            "file": {"type": "Concatenate", "values": ["/dev/", "stdout"]}, "format": "prefix"})}, stdout=theirs.fileno())
+    theirs.close()
+    launcher.wait_up()
+    launcher.wait_up()
+    described = launcher.ctl("describe", "web")
+    assert "/dev/stdout; stderr: /dev/stderr" in described, described
+    launcher.stop()
+    text = b""
+    while data := ours.recv(1 << 16):
+        text += data
+    ours.close()
+    lines = text.decode().splitlines()
+    assert "web-out" in lines and "web-err" not in text.decode()
+    assert any(line.startswith("both") and line.endswith("both-err") for line in lines), lines
+    assert any(line.startswith("web") and line.endswith("web-err") for line in launcher.errors().splitlines()), launcher.errors()
 
 
 def test_equal_names_are_one_file(place):

@@ -1,5 +1,7 @@
 """Programs: how one is stopped, and that nothing of it is left behind."""
 
+import errno
+import json
 import os
 import signal
 from pathlib import Path
@@ -7,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.process import Exit, eventually
-from harness.programs import RESTART_AT_ONCE, USR1, probe, run, seconds, service
+from harness.programs import RESTART_AT_ONCE, USR1, order_of, probe, run, seconds, service
 
 IMPATIENT = ("--stop-timeout", "200ms")  # for those that do not obey SIGTERM
 UNTIL_TOLD = ("say:up", "until:15", f"until:{USR1}")  # its end would kill those whose report is awaited
@@ -190,6 +192,42 @@ def test_a_frozen_process_stops_too(place):
     assert launcher.events_named("process-exited", exit_code=0)
 
 
+# --- rights
+
+class WithoutKill:
+    """A starter whose launcher is root without CAP_KILL, as in a container of OpenShift."""
+
+    def __init__(self, starter):
+        self.starter = starter
+
+    def __getattr__(self, name):
+        return getattr(self.starter, name)
+
+    def start(self, *arguments, **how):
+        return self.starter.start("--bounding-set", "-kill", "--inh-caps", "-all", self.starter.binary, *arguments,
+                                  binary="/usr/bin/setpriv", **how)
+
+
+def test_a_program_that_cannot_be_signalled(needs_root, place):
+    """ctl restart waited for ever, and the log said that the process gets SIGKILL."""
+    launcher = run(WithoutKill(place), with_other(web=service("web", user="daemon", stopTimeout="200ms")),
+                   "--stop-limit", "1s")
+    warned = launcher.wait_for_event("configuration-warning")
+    assert len(warned["warnings"]) == 1 and warned["warnings"][0].startswith("programs.web: runs as user "), warned
+    pid = launcher.wait_up(tag="web")["pid"]
+    for words in (["signal", "USR1", "web"], ["restart", "web"], ["stop", "web"]):
+        said = launcher.ctl(*words, expect=1)
+        assert f"cannot signal pid {pid}: Operation not permitted" in said, said
+    refused = launcher.wait_for_event("process-signal-failed", program="web", signal=signal.SIGTERM)
+    assert (refused["pid"], refused["errno"]) == (pid, errno.EPERM)
+    launcher.wait_for_event("process-signal-failed", program="web", signal=signal.SIGKILL)
+    assert not launcher.events_named("process-killed")
+    assert not launcher.events_named("process-stopping", program="web")
+    launcher.ctl("restart", "other")
+    launcher.signal(signal.SIGTERM)
+    launcher.wait()
+
+
 # --- control groups
 
 UNIFIED = Path("/sys/fs/cgroup/unified")
@@ -311,6 +349,124 @@ def test_cgroup_required_but_not_there(as_pid1):
     assert launcher.wait() == Exit(code=1)
     assert "--cgroup required: " in launcher.errors()
     assert not launcher.events_named("process-started")
+
+
+# --- a whole tree
+
+SAVES = ("trap", "say:up", f"until:{USR1}", "say:saved", "exit:0")  # needs time at a stop, as long as it wants
+
+
+def shell_of(tag, **keys):
+    """A shell that does not execute its program, waits for it, and ends at SIGTERM before it does."""
+    words = " ".join(f"'{step}'" for step in (f"tag:{tag}", *SAVES))
+    return {"command": ["sh", "-c", f"probe {words} & wait"], "stopScope": "tree", **keys}
+
+
+@pytest.fixture(params=["group", "mark"])
+def group(request):
+    """Made before the launcher, so that it outlives it."""
+    return request.getfixturevalue("delegated") if request.param == "group" else None
+
+
+@pytest.fixture
+def trees(group, place):
+    """Where trees are known by control groups, and where by marks."""
+    return InGroup(place, group) if group else place
+
+
+def saver_that_outlives_its_shell(launcher, stop):
+    """Does `stop`, and returns the saver when its shell has ended and it has been told."""
+    saver = launcher.wait_up(tag="web")["pid"]
+    stop()
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    launcher.wait_signal(signal.SIGCONT, tag="web")
+    eventually(lambda: process_of(launcher)["pid"] is None, "the shell has ended")
+    assert process_of(launcher)["state"] == "stopping"
+    launcher.quiet_for(0.1, launcher.probe)
+    assert not launcher.events_named("process-exited", program="web")
+    return saver
+
+
+def process_of(launcher, name="web"):
+    programs = json.loads(launcher.ctl("--json", "status"))["programs"]
+    found = [program for program in programs if program["name"] == name]
+    one = found[0]["processes"][0] if found else {"state": "stopping"}  # no longer configured
+    return {"pid": one.get("pid"), "state": one["state"]}
+
+
+@pytest.mark.parametrize("how", ["removed", "stopped", "restarted"])
+def test_a_tree_has_until_the_stop_timeout(trees, how):
+    """SIGTERM ends the shell at once. What it has started was killed then, whatever it still had to save."""
+    launcher = run(trees, with_other(web=shell_of("web", stopTimeout="1h")), "--stop-limit", "2h")
+    launcher.wait_up(tag="other")
+    stop = {"removed": lambda: remove(launcher), "stopped": lambda: launcher.ctl("stop", "web", "--no-wait"),
+            "restarted": lambda: launcher.ctl("restart", "web", "--no-wait")}[how]
+    saver = saver_that_outlives_its_shell(launcher, stop)
+    launcher.signal_inside(saver, USR1)
+    launcher.wait_for_probe("say", text="saved")
+    launcher.wait_for_event("process-exited", program="web", signal=signal.SIGTERM)
+    if how == "restarted":
+        assert launcher.wait_up(tag="web")["pid"] != saver
+    launcher.ctl("stop", "other")
+    assert not launcher.events_named("process-killed")
+
+
+def test_what_is_left_of_a_tree_is_killed_at_the_stop_timeout(trees):
+    launcher = run(trees, with_other(web=shell_of("web", stopTimeout="1s")))
+    saver = launcher.wait_up(tag="web")["pid"]
+    remove(launcher)
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    killed = launcher.wait_for_event("process-killed", program="web")
+    assert killed["message"] == "what web has left behind gets SIGKILL"
+    launcher.wait_for_event("process-exited", program="web")
+    eventually(lambda: not launcher.is_alive(saver), "it is killed")
+    assert launcher.stop() == Exit(code=0)
+
+
+def test_an_end_that_nobody_asked_for_stops_the_tree_before_the_restart(trees):
+    launcher = run(trees, {"web": shell_of("web", stopTimeout="1h", backoff=RESTART_AT_ONCE)})
+    saver = launcher.wait_up(tag="web")["pid"]
+    shell = launcher.wait_for_event("process-started", program="web")["pid"]
+    launcher.signal_inside(shell, signal.SIGKILL)
+    launcher.wait_signal(signal.SIGTERM, tag="web")
+    launcher.wait_signal(signal.SIGCONT, tag="web")
+    stopping = launcher.wait_for_event("process-stopping", program="web")
+    assert stopping["message"] == "web has ended: stopping what it has left behind"
+    launcher.quiet_for(0.1, launcher.probe)
+    assert len(launcher.events_named("process-started")) == 1
+    launcher.signal_inside(saver, USR1)
+    launcher.wait_for_event("process-exited", program="web", signal=signal.SIGKILL)
+    launcher.wait_up(tag="web")
+
+
+def test_a_stop_of_all_waits_for_a_whole_tree(trees):
+    """In the order of what depends on what: db stops when all of web is gone."""
+    launcher = run(trees, {"db": service("db"), "web": shell_of("web", requires=["db"], stopTimeout="1h")},
+                   "--stop-limit", "2h")
+    saver = saver_that_outlives_its_shell(launcher, lambda: launcher.signal(signal.SIGTERM))
+    assert not launcher.events_named("process-exited", program="db")
+    launcher.signal_inside(saver, USR1)
+    assert launcher.wait() == Exit(code=0)
+    assert order_of(launcher.events_named("process-exited"), "program") == [("web",), ("db",)]
+    assert not launcher.events_named("process-killed")
+
+
+def test_a_second_request_kills_what_is_left_of_a_tree(trees):
+    launcher = run(trees, {"web": shell_of("web", stopTimeout="1h")}, "--stop-limit", "2h")
+    saver_that_outlives_its_shell(launcher, lambda: launcher.signal(signal.SIGTERM))
+    launcher.hurry()
+    assert launcher.wait() == Exit(code=0)
+    assert launcher.events_named("process-killed", program="web")
+
+
+def test_an_upgrade_goes_on_with_what_is_left_of_a_tree(trees):
+    launcher = run(trees, with_other(web=shell_of("web", stopTimeout="1h")), "--stop-limit", "2h")
+    saver = saver_that_outlives_its_shell(launcher, lambda: launcher.ctl("restart", "web", "--no-wait"))
+    launcher.ctl("upgrade", trees.binary)
+    assert process_of(launcher) == {"pid": None, "state": "stopping"}
+    launcher.signal_inside(saver, USR1)
+    launcher.wait_for_event("process-exited", program="web")
+    assert launcher.wait_up(tag="web")["pid"] != saver
 
 
 FLOOD = """

@@ -285,7 +285,7 @@ def test_interrupt_is_an_ordered_stop_and_no_signal_to_the_processes(place, term
     launcher.wait_up()
     terminal.press(INTERRUPT)
     assert launcher.wait_for_probe("signal")["signal"] == signal.SIGTERM
-    terminal.press(INTERRUPT)
+    launcher.hurry(lambda: terminal.press(INTERRUPT))
     assert launcher.wait() == Exit(code=0)
     assert signal.SIGINT not in [line["signal"] for line in launcher.probe.all if line["probe"] == "signal"]
 
@@ -349,7 +349,7 @@ def test_hang_up_stops_nothing(place, terminal):
     launcher.signal(signal.SIGTERM)
     launcher.wait_signal(signal.SIGTERM)
     launcher.wait_signal(signal.SIGTERM)
-    launcher.signal(signal.SIGTERM)
+    launcher.hurry()
     assert launcher.wait() == Exit(code=0)
 
 

@@ -46,6 +46,8 @@ enum class Happening : std::uint8_t {
     hostile_round,
     end,
     reap,
+    tree_empty,
+    signal_failed,
     end_all,
     oom,
     main_found,
@@ -212,6 +214,8 @@ private:
             case Happening::hostile_round: return fail_in_one_round();
             case Happening::end: return end_one();
             case Happening::reap: return reap_one();
+            case Happening::tree_empty: return empty_tree();
+            case Happening::signal_failed: return fail_signal();
             case Happening::end_all: return end_all();
             case Happening::oom: return end_by_oom();
             case Happening::main_found: return find_main();
@@ -331,6 +335,9 @@ private:
         } else if (auto const* const signal = as<action::Signal>(action)) {
             ++outcome_.coverage.whys[static_cast<std::size_t>(signal->why)];
             kernel_.signal(signal->pid, signal->signo);
+        } else if (auto const* const rest = as<action::SignalRest>(action)) {
+            ++outcome_.coverage.whys[static_cast<std::size_t>(rest->why)];
+            if (rest->why == action::Why::kill) kernel_.empty_tree(rest->id);
         } else if (auto const* const tree = as<action::EndTree>(action)) {
             ended_trees_.push_back(tree->id);
         } else if (auto const* const helper = as<action::RunHelper>(action)) {
@@ -572,7 +579,30 @@ private:
                 exited.successor.reset();
             }
         }
+        bool const is_whole = !ended.error && supervisor_.gives_time_to_rest(ended.id);
+        if (is_whole && !supervisor_.outlives(exited) && random_.one_in(2)) {
+            exited.leaves_rest = true;
+            kernel_.leave_tree(ended.id);
+        }
         handle(exited);
+    }
+
+    /// Comes with a signal, and so for a process that lives; but it may have ended in the meantime.
+    void fail_signal() {
+        ProcessId const id = random_id();
+        if (is_known(id)) handle(event::SignalFailed{id, EPERM});
+    }
+
+    /// The last of a tree has ended. The news may be too late, and is then about nothing.
+    void empty_tree() {
+        if (kernel_.trees().empty() || random_.one_in(8)) {
+            ProcessId const id = random_id();
+            if (is_known(id) && !kernel_.has_tree(id)) handle(event::TreeEmpty{id});
+            return;
+        }
+        ProcessId const id = kernel_.trees()[random_.below(kernel_.trees().size())];
+        kernel_.empty_tree(id);
+        handle(event::TreeEmpty{id});
     }
 
     /// A pid file has changed. One that nobody waits for means nothing.
@@ -616,7 +646,8 @@ private:
 
     /// waitpid's ECHILD. The shell may come across it at any time, but only when it is true.
     void say_no_child() {
-        bool const is_anyone_left = !kernel_.children().empty() || kernel_.has_orphans() || invariants_.is_awaiting();
+        bool const is_anyone_left = !kernel_.children().empty() || !kernel_.trees().empty() || kernel_.has_orphans() ||
+                                    invariants_.is_awaiting();
         if (!is_anyone_left) handle(event::NoChildLeft{});
     }
 
@@ -781,6 +812,8 @@ private:
             answer(&Script::start);
         } else if (auto const dead = random_child(is_dead)) {
             reap(*dead);
+        } else if (!kernel_.trees().empty()) {
+            empty_tree();
         } else if (auto const stuck = random_child(is_stuck)) {
             kernel_.wake(*stuck);
         } else if (auto const new_one = random_child(is_before_execve)) {
@@ -832,8 +865,10 @@ private:
                 answer(&Script::start);
             } else if (!kernel_.commands().empty() && random_.one_in(4)) {
                 (void)end_helper(random_.one_in(2));  // one that hangs goes on
-            } else if (!kernel_.has_orphans() && kernel_.children().empty() && !invariants_.is_awaiting() &&
-                       !random_.one_in(4)) {
+            } else if (!kernel_.trees().empty() && random_.one_in(4)) {
+                empty_tree();
+            } else if (!kernel_.has_orphans() && kernel_.children().empty() && kernel_.trees().empty() &&
+                       !invariants_.is_awaiting() && !random_.one_in(4)) {
                 handle(event::NoChildLeft{});
             } else if (random_.one_in(4)) {
                 wake_one();

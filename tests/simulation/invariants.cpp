@@ -205,6 +205,7 @@ void Invariants::enter(At at, State state) {
 }
 
 void Invariants::owe_signal(At at, int signo, action::Why why, launcher::StopScope scope) {
+    if (at.record.has_rest) owe(action::SignalRest{at.id, signo, why});
     if (at.record.pid) owe(action::Signal{at.id, *at.record.pid, signo, why, scope});
 }
 
@@ -225,6 +226,8 @@ void Invariants::judge(Action const& action) {
     if (auto const* const spawn = as<action::Spawn>(action)) judge_spawn(*spawn);
     if (auto const* const signal = as<action::Signal>(action)) {
         judge_signal(*signal);
+    } else if (auto const* const rest = as<action::SignalRest>(action)) {
+        judge_signal(*rest);
     } else {
         require(!owed_continue_, "SIGCONT follows the stop signal");
     }
@@ -250,6 +253,10 @@ void Invariants::judge_spawn(action::Spawn const& action) {
     require(!kernel_.find(action.id), "never two live processes with one number", action.id);
     At const that = at(action.id);
     require(!that.record.pid, "never two live processes with one number", action.id);
+    bool const is_rest_killed = std::ranges::any_of(*actions_, [&](Action const& other) {
+        return other == Action{action::SignalRest{action.id, SIGKILL, action::Why::kill}};
+    });
+    require(!kernel_.has_tree(action.id) || is_rest_killed, "nothing starts beside the rest of its tree", action.id);
     require(that.program.is_configured, "only what is wanted is started", action.id);
     // A configuration may bring an auxiliary program, and with it the insight that nothing else is left to run.
     bool const is_of_this_event = !was_stopping_ && that.policy().auxiliary;
@@ -259,12 +266,21 @@ void Invariants::judge_spawn(action::Spawn const& action) {
 void Invariants::judge_signal(action::Signal const& action) {
     Child const* const child = kernel_.find(action.pid);
     require(child && child->id == action.id, "a reaped pid is never signalled", action.id);
-    require(action.signo >= 1 && action.signo <= 64, "a signal is one", action.id);
+    judge_order(action.id, action.signo, action.why);
+}
+
+void Invariants::judge_signal(action::SignalRest const& action) {
+    require(kernel_.has_tree(action.id), "only a tree of which something is left is signalled", action.id);
+    judge_order(action.id, action.signo, action.why);
+}
+
+void Invariants::judge_order(ProcessId id, int signo, action::Why why) {
+    require(signo >= 1 && signo <= 64, "a signal is one", id);
     if (owed_continue_) {
-        require(*owed_continue_ == action.id && action.signo == SIGCONT, "SIGCONT follows the stop signal", action.id);
+        require(*owed_continue_ == id && signo == SIGCONT, "SIGCONT follows the stop signal", id);
         owed_continue_.reset();
-    } else if (action.why == action::Why::stop || action.why == action::Why::watchdog) {
-        owed_continue_ = action.id;
+    } else if (why == action::Why::stop || why == action::Why::watchdog) {
+        owed_continue_ = id;
     }
 }
 
@@ -274,6 +290,12 @@ void Invariants::check_end() const {
     require(as<action::Finish>(last) != nullptr, "Finish is the last that is done");
     bool const has_time = now_ < *stop_end();
     require(!has_time || kernel_.children().empty(), "nobody is left behind while there is time");
+    for (ProcessId const id : kernel_.trees()) {
+        bool const is_killed = std::ranges::any_of(*actions_, [&](Action const& action) {
+            return action == Action{action::SignalRest{id, SIGKILL, action::Why::kill}};
+        });
+        require(is_killed, "no tree is left behind", id);
+    }
     require(!has_time || !policy_.is_pid_1 || !kernel_.has_orphans(), "as PID 1 no orphan either");
     for (Command const& command : kernel_.commands()) {
         bool const is_over = std::ranges::any_of(*actions_, [&](Action const& action) {
@@ -334,6 +356,7 @@ void Invariants::check_view(launcher::ProcessView const& view, Program const& pr
                             ProcessId id) {
     require(view.state == record.state && view.pid == record.pid, "a view shows who lives", id);
     require(!record.pid || view.since == record.started, "a view shows since when", id);
+    require(view.signal_error == (record.pid ? record.signal_error : 0), "a view shows that a signal failed", id);
     require(view.bad_probes == worst_check(record) || !record.pid, "a view shows the bad probes", id);
     require(view.failures == record.failures, "a view shows the failures", id);
     require(view.last_status == record.last_status, "a view shows the last status", id);

@@ -78,6 +78,11 @@ private:
         State state = State::down;
         std::optional<Pid> pid{};  // not reaped yet
         bool is_awaited = false;   // its first process has ended, and nobody knows the one that goes on
+        bool has_rest = false;     // it has ended, and others of its tree have not
+        bool was_oom_killed = false;
+        int signal_error = 0;
+        State ended_in = State::down;
+        Pid last_pid{};
         bool is_main_known = false;
         bool said_ready = false;  // before that
         TimePoint started{};
@@ -88,6 +93,7 @@ private:
         bool is_to_be_held = false;
         bool is_to_restart = false;
         bool went_bad = false;
+        launcher::Fault fault = launcher::Fault::none;  // of the latest run
         bool is_stale = false;
         bool was_short = false;  // its last end was a short run
         bool fails_again = false;
@@ -139,6 +145,8 @@ private:
     void apply(launcher::event::SpawnFailed const& event);
     void apply(launcher::event::Executed const& event);
     void apply(launcher::event::Exited const& event);
+    void apply(launcher::event::TreeEmpty const& event);
+    void apply(launcher::event::SignalFailed const& event);
     void apply(launcher::event::MainFound const& event);
     void apply(launcher::event::Ready const& event);
     void apply(launcher::event::WatchdogPing const& event);
@@ -171,6 +179,8 @@ private:
     [[nodiscard]] static bool goes_on(At at, launcher::event::Exited const& event);
     void go_on_as(At at, Pid pid);
     static bool awaits_main(At at) { return at.policy().forks && !at.record.is_main_known; }
+    void give_time_to_rest(At at, State before);
+    void ended(At at, State before);
     Next what_now(At at, State before, launcher::Run run, bool is_clone_failure);
     Next restart(At at, launcher::Run run, bool is_clone_failure);
     Bounds delay_bounds(At at, launcher::Run run, bool is_clone_failure) const;
@@ -235,6 +245,8 @@ private:
     void judge(launcher::Action const& action);
     void judge_spawn(launcher::action::Spawn const& action);
     void judge_signal(launcher::action::Signal const& action);
+    void judge_signal(launcher::action::SignalRest const& action);
+    void judge_order(ProcessId id, int signo, launcher::action::Why why);
     void check_states(launcher::Supervisor const& supervisor) const;
     static void check_view(launcher::ProcessView const& view, Program const& program, Record const& record,
                            ProcessId id);
@@ -260,7 +272,9 @@ private:
     template <class Call>
     void for_each(Call call) const;
     [[nodiscard]] static bool is_alive(Record const& record) { return record.pid.has_value(); }
-    [[nodiscard]] static bool is_there(Record const& record) { return record.pid.has_value() || record.is_awaited; }
+    [[nodiscard]] static bool is_there(Record const& record) {
+        return record.pid.has_value() || record.is_awaited || record.has_rest;
+    }
     [[nodiscard]] bool is_stopping() const { return stop_began_.has_value(); }
     [[nodiscard]] bool is_wanted(Program const& program, launcher::ProcessNumber number) const;
     [[nodiscard]] bool is_wanted(At at) const { return is_wanted(at.program, at.id.number); }

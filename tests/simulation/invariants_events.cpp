@@ -16,6 +16,7 @@ namespace triton::simulation {
 
 namespace {
 
+using launcher::Fault;
 using launcher::HealthAction;
 using launcher::OnChange;
 using launcher::ProcessNumber;
@@ -173,6 +174,11 @@ void Invariants::reconfigure(At at, News const& news) {
             if (is_wanted(at) && at.policy().kind != ProgramKind::scheduled && (has_changed || has_other_limits))
                 record.went_bad = false;
             return;
+        case State::clearing:
+            if (is_wanted(at) && (has_changed || is_other_kind)) record.is_stale = true;
+            if (is_wanted(at) && at.policy().kind != ProgramKind::scheduled && (has_changed || has_other_limits))
+                record.went_bad = false;
+            return;
         case State::undoing: return;
     }
 }
@@ -269,6 +275,7 @@ void Invariants::apply(event::Spawned const& event) {
         check.bad = 0;
     record.is_untold = true;
     record.is_main_known = record.said_ready = false;
+    record.signal_error = 0;
     enter(that, State::executing);
     if (is_stopping()) {
         if (stops_asked_ > 1) return kill(that);
@@ -339,7 +346,7 @@ void Invariants::apply(event::ExtendTimeout const& event) {
     if (!that) return;
     State const state = that->record.state;
     bool const is_start = (state == State::executing || state == State::activating) && that->record.due != never;
-    if (!is_start && that->record.state != State::stopping) return;
+    if (!is_start && that->record.state != State::stopping && that->record.state != State::clearing) return;
     that->record.due = std::max(that->record.due, in(event.by));
     if (is_stopping()) that->record.due = std::min(that->record.due, latest_kill());
 }
@@ -378,31 +385,72 @@ void Invariants::apply(event::Exited const& event) {
         tell_start(that);
         if (before == State::executing) before = says_when_ready(that.policy()) ? State::activating : State::up;
     }
-    Pid const pid = std::exchange(record.pid, std::nullopt).value_or(Pid{});
+    record.last_pid = std::exchange(record.pid, std::nullopt).value_or(Pid{});
     record.last_error = event.error;
     cancel_helper(that, Helper::pre_stop);
     cancel_probes(that);
     record.last_status = event.status;
     record.last_end = now_;
     record.exit_code = exit_code_of(event.status, event.error);
+    record.was_oom_killed = event.was_oom_killed;
+    if (!event.leaves_rest) return ended(that, before);
+    if (!is_stopping() || now_ < latest_kill()) return give_time_to_rest(that, before);
+    owe(action::SignalRest{event.id, SIGKILL, action::Why::kill});
+    ended(that, before);
+}
+
+/// The rest of a tree has the time that is left of the process's stop, or that of a stop of its own.
+void Invariants::give_time_to_rest(At at, State before) {
+    Record& record = at.record;
+    TimePoint const due = record.due;
+    record.has_rest = true;
+    record.ended_in = before;
+    record.is_stale = false;
+    enter(at, State::clearing);
+    if (before == State::stopping && record.step != aborted) {
+        record.due = due;
+        return;
+    }
+    record.step = 0;
+    send_step(at);
+}
+
+void Invariants::apply(event::SignalFailed const& event) {
+    auto const that = find(event.id);
+    if (that && is_there(that->record) && !that->record.has_rest) that->record.signal_error = event.error;
+}
+
+void Invariants::apply(event::TreeEmpty const& event) {
+    auto const that = find(event.id);
+    if (that && that->record.has_rest) ended(*that, that->record.ended_in);
+}
+
+void Invariants::ended(At that, State before) {
+    Record& record = that.record;
+    record.has_rest = false;
+    int const status = *record.last_status;
+    auto const error = record.last_error;
     bool const is_too_early = before == State::activating && that.policy().kind == ProgramKind::service;
-    auto const is_one_of = [&event](std::vector<config::End> const& ends) {
-        int const end = WIFSIGNALED(event.status) ? 256 + WTERMSIG(event.status) : WEXITSTATUS(event.status);
-        return !event.error && std::ranges::find(ends, end) != ends.end();
+    auto const is_one_of = [&](std::vector<config::End> const& ends) {
+        int const end = WIFSIGNALED(status) ? 256 + WTERMSIG(status) : WEXITSTATUS(status);
+        return !error && std::ranges::find(ends, end) != ends.end();
     };
     bool const is_expected = is_one_of(that.policy().success_ends);
     bool const is_permanent = is_one_of(that.policy().permanent_ends);
-    bool const is_success = is_expected || (event.status == 0 && !event.error);
+    bool const is_success = is_expected || (status == 0 && !error);
     if (is_stopping() && that.policy().is_main && exit_code_ == 0 && !is_success) exit_code_ = record.exit_code;
-    Run const run{now_ - record.started, is_success && !record.went_bad && !is_too_early, is_permanent};
+    Run const run{record.last_end - record.started, is_success && !record.went_bad && !is_too_early, is_permanent};
     bool const is_its_own_end = before == State::executing || before == State::activating || before == State::up;
     bool const was_asked_for = !record.went_bad && !is_its_own_end;
+    Pid const pid = record.last_pid;
+    bool const was_oom_killed = record.was_oom_killed;
+    Fault const fault = record.fault;
     Next const next = what_now(that, before, run, false);
-    if (event.error) {
-        owe(action::ReportStartFailed{event.id, *event.error, next.restart_in, next.failures});
+    if (error) {
+        owe(action::ReportStartFailed{that.id, *error, next.restart_in, next.failures});
     } else {
-        owe(action::ReportExited{event.id, pid, event.status, run.length, next.restart_in, event.was_oom_killed,
-                                 was_asked_for, is_expected, is_permanent, next.failures});
+        owe(action::ReportExited{that.id, pid, status, run.length, next.restart_in, was_oom_killed, was_asked_for,
+                                 is_expected, is_permanent, next.failures, fault});
     }
     run_what_is_owed(that);
 }
@@ -421,6 +469,7 @@ void Invariants::go_on_as(At at, Pid pid) {
     bool const is_first = !std::exchange(at.record.is_main_known, true);
     at.record.is_awaited = false;
     at.record.pid = pid;
+    at.record.signal_error = 0;
     owe(action::ReportMain{at.id, pid});
     State const state = at.record.state;
     if (state == State::stopping) return signal_step(at);
@@ -447,7 +496,10 @@ Invariants::Next Invariants::what_now(At at, State before, Run run, bool is_clon
     bool is_held = std::exchange(record.is_to_be_held, false);
     bool const restarts = std::exchange(record.is_to_restart, false);
     bool const is_bad = std::exchange(record.went_bad, false);
-    record.is_stale = false;
+    // Its program has changed while the rest of its tree was on its way out: what ended was another one.
+    bool const is_other = std::exchange(record.is_stale, false) && record.state == State::clearing &&
+                          at.policy().kind != ProgramKind::scheduled &&
+                          (!run.is_clean || at.policy().on_change == OnChange::restart);
     bool const is_own_end = is_bad || before == State::starting || before == State::executing ||
                             before == State::activating || before == State::up;
     if (!is_wanted(at)) {
@@ -463,7 +515,7 @@ Invariants::Next Invariants::what_now(At at, State before, Run run, bool is_clon
         enter(at, State::held);
         return {};
     }
-    if (is_own_end) return restart(at, run, is_clone_failure);
+    if (is_own_end && !restarts && !is_other) return restart(at, run, is_clone_failure);
     // We had stopped it, and it is wanted again.
     if (!restarts && at.policy().kind == ProgramKind::scheduled) {
         enter(at, State::down);
@@ -622,7 +674,10 @@ void Invariants::judge_health(At at, std::size_t which, bool ok) {
     switch (health.action) {
         case HealthAction::report: return;
         case HealthAction::exit: return end_container(at, 1);
-        case HealthAction::restart: at.record.went_bad = true; return stop(at);
+        case HealthAction::restart:
+            at.record.went_bad = true;
+            at.record.fault = Fault::unhealthy;
+            return stop(at);
     }
 }
 
@@ -727,6 +782,11 @@ bool Invariants::start_by_command(At at) {
             at.record.went_bad = false;
             at.record.is_to_restart = true;
             return true;
+        case State::clearing:
+            if (!std::exchange(at.record.is_to_be_held, false) && is_scheduled) return false;
+            at.record.went_bad = false;
+            at.record.is_to_restart = true;
+            return true;
         case State::down:
         case State::waiting:
         case State::executing:
@@ -753,6 +813,7 @@ void Invariants::stop_by_command(At at) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::clearing:
         case State::undoing:
             at.record.is_to_be_held = true;
             at.record.is_to_restart = false;
@@ -781,6 +842,7 @@ bool Invariants::restart_by_command(At at, bool is_at_once) {
         case State::pre_stop:
         case State::stopping:
         case State::killing:
+        case State::clearing:
             at.record.is_to_be_held = at.record.went_bad = false;
             at.record.is_to_restart = true;
             return true;
@@ -914,6 +976,7 @@ void Invariants::start_what_may() {
         enter(at, State::starting);
         pending_.push_back(at.id);
         at.record.has_no_watchdog = false;
+        at.record.fault = Fault::none;
         owe(action::Spawn{at.id});
     });
 }
@@ -975,6 +1038,7 @@ void Invariants::apply(event::TimePassed const&) {
         if (at.record.due <= now_) time_passed(at);
         if (at.record.run_due <= now_) {
             has_moved_ = at.record.went_bad = true;
+            at.record.fault = Fault::run_timeout;
             owe(action::ReportTimedOut{at.id, action::TimedOut::run});
             stop(at);
         }
@@ -991,10 +1055,12 @@ void Invariants::time_passed(At at) {
         case State::executing:
         case State::activating:
             at.record.went_bad = true;
+            at.record.fault = Fault::start_timeout;
             owe(action::ReportTimedOut{at.id, action::TimedOut::start});
             return kill(at);
         case State::up:
             at.record.went_bad = true;
+            at.record.fault = Fault::watchdog;
             owe(action::ReportTimedOut{at.id, action::TimedOut::watchdog});
             cancel_probes(at);
             enter(at, State::stopping);
@@ -1003,7 +1069,8 @@ void Invariants::time_passed(At at) {
             return signal_step(at);
         case State::draining: return after_drain(at);
         case State::pre_stop: return send_stop(at);
-        case State::stopping: return after_step(at);
+        case State::stopping:
+        case State::clearing: return after_step(at);
         case State::undoing: cancel_helper(at, Helper::on_stop); return undone(at);
         default: require(false, "the script waits only where something is due", at.id);
     }

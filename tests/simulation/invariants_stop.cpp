@@ -95,7 +95,9 @@ void Invariants::after_step(At at) {
 bool Invariants::is_to_be_undone_now(Program const& program, Record const& record, ProcessId id) const {
     if (is_stopping() || is_wanted(program, id.number) || !has_to_be_undone(program.policy, record)) return false;
     for (std::size_t other = 0; other < programs_.size(); ++other) {
-        if (!depends_on(programs_[other].policy, id.program)) continue;
+        // What is on its way out names what has gone before, too, whose id a program of the other kind may have by now.
+        bool const is_of_kind = programs_[other].policy.auxiliary == program.policy.auxiliary;
+        if (!is_of_kind || !depends_on(programs_[other].policy, id.program)) continue;
         for (std::size_t at = 0; at < programs_[other].records.size(); ++at) {
             bool const is_leaving = !is_wanted(programs_[other], launcher::ProcessNumber(at + 1));
             if (is_leaving && programs_[other].records[at].state != State::down) return false;
@@ -126,6 +128,10 @@ void Invariants::undone(At at) {
 }
 
 void Invariants::kill(At at) {
+    if (at.record.has_rest) {
+        owe_signal(at, SIGKILL, action::Why::kill);
+        return ended(at, at.record.ended_in);
+    }
     cancel_helper(at, Helper::pre_stop);
     cancel_probes(at);
     enter(at, State::killing);
@@ -187,6 +193,7 @@ void Invariants::begin_stop(int exit_code) {
                 return;
             }
             case State::pre_stop: return set_share(at, at.policy().pre_stop_timeout, Duration::zero());
+            case State::clearing:
             case State::stopping: {
                 TimePoint const latest = std::min(at.record.due, latest_kill());
                 Duration const left = std::max(at.record.due - now_, Duration::zero());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -45,6 +46,9 @@ public:
     [[nodiscard]] std::vector<Child> const& children() const { return children_; }
     [[nodiscard]] std::vector<Command> const& commands() const { return commands_; }
     [[nodiscard]] bool has_orphans() const { return orphans_ > 0; }
+    /// Processes that have ended while others of their trees live.
+    [[nodiscard]] std::vector<ProcessId> const& trees() const { return trees_; }
+    [[nodiscard]] bool has_tree(ProcessId id) const { return std::ranges::find(trees_, id) != trees_.end(); }
     [[nodiscard]] Child const* find(ProcessId id) const;
     [[nodiscard]] Child const* find(Pid pid) const;
     [[nodiscard]] Command const* find(ProcessId id, Helper helper) const;
@@ -65,6 +69,8 @@ public:
     /// It is none of the launcher's processes any more: killed, or an orphan that nobody asks for.
     void forget(Pid pid);
     void signal(Pid pid, int signo);
+    void leave_tree(ProcessId id) { trees_.push_back(id); }
+    void empty_tree(ProcessId id) { std::erase(trees_, id); }
 
     void run(ProcessId id, Helper helper);
     void cancel(ProcessId id, Helper helper);
@@ -82,6 +88,7 @@ private:
     bool is_rude_;
     std::vector<Child> children_;
     std::vector<Command> commands_;
+    std::vector<ProcessId> trees_;
     std::uint64_t orphans_ = 0;
     int last_freed_ = 0;
 };

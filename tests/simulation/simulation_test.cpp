@@ -103,14 +103,30 @@ Total run_episodes(std::uint64_t first_seed, std::uint64_t steps) {
     return total;
 }
 
-constexpr std::array event_names{"Configuration", "Spawned",      "SpawnFailed", "Executed",    "Exited",   "MainFound",
-                                 "Ready",         "WatchdogPing", "ExtendTime",  "HelperEnded", "Schedule", "StopAsked",
-                                 "Signal",        "Command",      "NoChildLeft", "TimePassed"};
-constexpr std::array action_names{"Spawn",         "Signal",        "EndTree",        "RunHelper",
-                                  "CancelHelper",  "Sweep",         "Finish",         "ReportStarted",
-                                  "ReportMain",    "ReportReady",   "ReportExited",   "ReportStartFailed",
-                                  "ReportLeft",    "ReportGaveUp",  "ReportTimedOut", "ReportUnhealthy",
-                                  "ReportHealthy", "ReportSkipped", "ReportEnding"};
+constexpr std::array event_names{"Configuration", "Spawned",   "SpawnFailed",  "Executed",   "Exited",
+                                 "MainFound",     "Ready",     "WatchdogPing", "ExtendTime", "HelperEnded",
+                                 "Schedule",      "StopAsked", "Signal",       "Command",    "NoChildLeft",
+                                 "TimePassed",    "TreeEmpty", "SignalFailed"};
+constexpr std::array action_names{"Spawn",
+                                  "Signal",
+                                  "SignalRest",
+                                  "EndTree",
+                                  "RunHelper",
+                                  "CancelHelper",
+                                  "Sweep",
+                                  "Finish",
+                                  "ReportStarted",
+                                  "ReportMain",
+                                  "ReportReady",
+                                  "ReportExited",
+                                  "ReportStartFailed",
+                                  "ReportLeft",
+                                  "ReportGaveUp",
+                                  "ReportTimedOut",
+                                  "ReportUnhealthy",
+                                  "ReportHealthy",
+                                  "ReportSkipped",
+                                  "ReportEnding"};
 constexpr std::array why_names{"stop", "kill", "forward", "reload", "watchdog", "asked"};
 constexpr std::array auxiliary_names{"alone", "failed", "passed over", "outlived", "last", "short of time"};
 static_assert(auxiliary_names.size() == auxiliary_cases);
@@ -162,7 +178,8 @@ bool is_possible(launcher::ProcessState state, launcher::Event const& event) {
     if (std::holds_alternative<e::Spawned>(event) || std::holds_alternative<e::SpawnFailed>(event))
         return state == launcher::ProcessState::starting;
     if (std::holds_alternative<e::Exited>(event) || std::holds_alternative<e::Executed>(event)) return is_alive(state);
-    if (std::holds_alternative<e::NoChildLeft>(event)) return !is_alive(state);
+    if (std::holds_alternative<e::NoChildLeft>(event))
+        return !is_alive(state) && state != launcher::ProcessState::clearing;
     return true;
 }
 

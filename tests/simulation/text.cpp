@@ -37,8 +37,11 @@ std::string of(event::Executed const& e) { return "Executed " + text(e.id); }
 std::string of(event::Exited const& e) {
     return "Exited " + text(e.id) + ", status " + std::to_string(e.status) + (e.error ? ", " + of(*e.error) : "") +
            (e.was_oom_killed ? ", oom" : "") +
-           (e.successor ? ", goes on as " + std::to_string(static_cast<int>(*e.successor)) : "");
+           (e.successor ? ", goes on as " + std::to_string(static_cast<int>(*e.successor)) : "") +
+           (e.leaves_rest ? ", leaves others of its tree" : "");
 }
+std::string of(event::SignalFailed const& e) { return "SignalFailed " + text(e.id) + ", " + std::to_string(e.error); }
+std::string of(event::TreeEmpty const& e) { return "TreeEmpty " + text(e.id); }
 std::string of(event::MainFound const& e) { return "MainFound " + text(e.id) + pid_of(e); }
 std::string of(event::Ready const& e) { return "Ready " + text(e.id); }
 std::string of(event::WatchdogPing const& e) { return "WatchdogPing " + text(e.id); }
@@ -103,6 +106,9 @@ std::string of(action::Spawn const& a) { return "Spawn " + text(a.id); }
 std::string of(action::Signal const& a) {
     return "Signal " + text(a.id) + pid_of(a) + ", " + std::to_string(a.signo) + " (" + of(a.why) + ")" +
            (a.scope == launcher::StopScope::tree ? " tree" : "");
+}
+std::string of(action::SignalRest const& a) {
+    return "SignalRest " + text(a.id) + ", " + std::to_string(a.signo) + " (" + of(a.why) + ")";
 }
 std::string of(action::EndTree const& a) { return "EndTree " + text(a.id); }
 std::string of(action::RunHelper const& a) { return "RunHelper " + text(a.id) + " " + text(a.helper); }
@@ -266,6 +272,7 @@ std::string text(launcher::ProcessState state) {
         case failed: return "failed";
         case held: return "held";
         case undoing: return "undoing";
+        case clearing: return "clearing";
     }
     return "?";
 }

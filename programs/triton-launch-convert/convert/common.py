@@ -36,6 +36,12 @@ LIMITS = {"NOFILE", "NPROC", "CORE", "AS", "CPU", "DATA", "FSIZE", "MEMLOCK", "M
 SIGNALS = {"ABRT", "ALRM", "BUS", "CHLD", "CONT", "FPE", "HUP", "ILL", "INT", "IO", "KILL", "PIPE", "PROF", "PWR", "QUIT",
            "SEGV", "STKFLT", "STOP", "SYS", "TERM", "TRAP", "TSTP", "TTIN", "TTOU", "URG", "USR1", "USR2", "VTALRM", "WINCH",
            "XCPU", "XFSZ"}
+# What Docker and Kubernetes give a container only on request, and without which a configuration that has it is rejected.
+NEEDS_GROUPS = ("an ordinary container has no control groups of its own, and rejects it", "give it a delegated tree (see cgroup in triton-launch-config(5)), or limit the container and leave it out")
+NEEDS_RESOURCE = ("an ordinary container has no CAP_SYS_RESOURCE, and rejects it", "start it with that capability, or leave it out")
+NEEDS_NICE = ("an ordinary container has no CAP_SYS_NICE, and rejects it", "start it with that capability, or leave it out")
+NEEDS_LIMIT = ("an ordinary container has a lower limit, and rejects it", "start it with the same limit (docker run --ulimit), or leave it out")
+LOW_LIMITS = ("MEMLOCK", "MSGQUEUE", "NICE", "RTPRIO")  # of a container, by default
 GROUPS_OF_NUMBER = ("the further groups that this user has here stand in the result", "name the user, whose groups are then looked up")
 
 
@@ -90,6 +96,12 @@ class Conversion:
         if len(self.findings) >= MAX_FINDINGS:
             raise Failure(place, f"more than {MAX_FINDINGS} findings")
         self.findings.append(finding)
+
+    def find_limit(self, place, key, name, value):
+        """Notes a limit (RLIMIT_<name>) that an ordinary container does not have itself, so that it cannot give it."""
+        hard = value["hard"] if isinstance(value, dict) else value
+        if hard == "unlimited" or (name.upper() in LOW_LIMITS and hard > 0):
+            self.find(place, key, *NEEDS_LIMIT)
 
     def add(self, place, name, program):
         """Adds a program; its name is made into one that a ProcessConfiguration takes."""

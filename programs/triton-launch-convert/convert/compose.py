@@ -5,7 +5,7 @@ import re
 from collections import ChainMap
 from urllib.parse import quote
 
-from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, MAX_PIDS, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, pauses, program_name, shell_command,
+from .common import (FACILITIES, LIMITS, MAX_COUNT, MAX_EXPANDED, MAX_PIDS, NEEDS_GROUPS, NEEDS_RESOURCE, YEAR, Failure, Place, absolute, directory_of, duration, is_address, is_simple, number, pauses, program_name, shell_command,
                      signal_name, waiting, words)
 from .yaml_tree import Map, load
 
@@ -37,10 +37,10 @@ PROCESS_REASONS = {
     "launch_timeout_seconds": ("only a program with readiness has a limit for its start", 'see "startTimeout"'),
     "log_configuration": ("logs are written in another way", 'see "output"'), "disable_ansi_colors": ("colours are not taken out", "let the program write none"),
     "namespace": ("programs have no namespaces", "name them one by one"),
-    "schedule": ("written in another way", 'use "schedule": {"cron": ...} or {"every": ...}'),
 }
 LOGGING = ("logs belong to the container", 'see "output"')
 DEPLOYMENT = ("deployment is not part of the container", "leave it to what runs the container")
+NUMBER = "\0"  # stands for the number of the replica, which each process has for itself
 URL_SAFE = "/?#[]@!$&'()*+,;=:%~"
 SPAN = {"us": 1e-6, "ms": 1e-3, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -196,12 +196,15 @@ class Reader:
         return number(self.place(made, key), key, self.text(made, key, made[key]), low, high)
 
     def span(self, made, key):
+        return self.span_of(self.place(made, key), key, self.text(made, key, made[key]).strip())
+
+    @staticmethod
+    def span_of(place, key, text):
         """A duration: "1m30s", or a number of seconds."""
-        text = self.text(made, key, made[key]).strip()
         if re.fullmatch(r"[0-9]{1,9}", text):
             return int(text)
         if not re.fullmatch(r"([0-9]{1,9}(\.[0-9]{1,6})?(us|ms|s|m|h|d))+", text):
-            raise Failure(self.place(made, key), f"{key}: {text[:100]!r} is not a duration")
+            raise Failure(place, f"{key}: {text[:100]!r} is not a duration")
         return sum(float(amount) * SPAN[unit] for amount, unit in re.findall(r"([0-9.]+)(us|ms|s|m|h|d)", text))
 
     def report(self, made, handled, reasons):
@@ -279,6 +282,8 @@ def service(reader, services, name, made, is_one_shot, is_waited):
                "working_dir", "container_name", "labels", "init", "scale", "tty", "oom_score_adj"}
     if "oom_score_adj" in made:
         program["oomScoreAdj"] = reader.number(made, "oom_score_adj", -1000, 1000)
+        if program["oomScoreAdj"] < 0:
+            reader.conversion.find(reader.place(made, "oom_score_adj"), "oom_score_adj", *NEEDS_RESOURCE)
     if "scale" in made:
         program["count"] = reader.number(made, "scale", 0, MAX_COUNT)
     compose_limits(reader, made, program)
@@ -302,14 +307,17 @@ def compose_limits(reader, made, program):
     for place, memory, cpus, pids in ((made, "mem_limit", "cpus", "pids_limit"), (limits, "memory", "cpus", "pids")):
         if memory in place and (limit := bytes_of(reader, place, memory)):
             found["memoryMax"] = limit
+            reader.conversion.find(reader.place(place, memory), memory, *NEEDS_GROUPS)
         if cpus in place:
             text = reader.text(place, cpus, place[cpus])
             if not re.fullmatch(r"([0-9]{1,4})?(\.[0-9]{1,6})?", text) or not text or 0 < float(text) < 0.01:
                 raise Failure(reader.place(place, cpus), f"{cpus}: {text[:100]!r} is not a number of processors")
             if float(text):  # 0 is no limit, for all of these
                 found["cpuMax"] = f"{max(round(float(text) * 100), 1)}%"
+                reader.conversion.find(reader.place(place, cpus), cpus, *NEEDS_GROUPS)
         if pids in place and (most := reader.number(place, pids, -1)) > 0:
             found["pidsMax"] = min(most, MAX_PIDS)
+            reader.conversion.find(reader.place(place, pids), pids, *NEEDS_GROUPS)
     if found:
         program["cgroup"] = found
     wanted = {}
@@ -327,6 +335,8 @@ def compose_limits(reader, made, program):
                 raise Failure(reader.place(ulimits, name), f"{name}: soft is more than hard")
         else:
             wanted[name] = ulimit(reader, ulimits, name)
+        if name in wanted:
+            reader.conversion.find_limit(reader.place(ulimits, name), name, name, wanted[name])
     if wanted:
         program["limits"] = wanted
 
@@ -528,7 +538,7 @@ def convert_process_compose(conversion, path):
 
 def names_of(reader, made, count):
     """What templates of a process may name."""
-    found = {} if count > 1 else {"PC_REPLICA_NUM": "0"}
+    found = {"PC_REPLICA_NUM": NUMBER if count > 1 else "0"}
     for place in (reader.document, made):
         found |= {name: reader.plain(value) for name, value in reader.child(place, "vars", Map, "a mapping").items() if not isinstance(value, (dict, list))}
     return found
@@ -565,20 +575,29 @@ def process(reader, processes, name, made, common, shell, waits):
     if made.get("ready_log_line"):
         program["readiness"] = {"type": "log", "pattern": re.escape(reader.text(made, "ready_log_line", made["ready_log_line"]))}
     shutdown(reader, made, program, shell)
+    schedule(reader, made, program, count)
     reader.report(made, {"command", "entrypoint", "environment", "working_dir", "disabled", "is_disabled", "is_dotenv_disabled", "is_tty", "is_interactive", "replicas", "log_location", "availability",
-                         "depends_on", "readiness_probe", "liveness_probe", "ready_log_line", "shutdown", "description", "vars"}, PROCESS_REASONS)
-    return program
+                         "depends_on", "readiness_probe", "liveness_probe", "ready_log_line", "shutdown", "description", "vars", "schedule"}, PROCESS_REASONS)
+    return numbered(program)
 
 
 def log_of(path, count):
     """The log of each replica: with its number where the path says so, otherwise after it."""
-    parts = path.split("{PC_REPLICA_NUM}")
-    if len(parts) == 1 and count <= 1:
-        return path
-    parts = [f"{path}.", ""] if len(parts) == 1 else parts
+    path = path.replace("{PC_REPLICA_NUM}", NUMBER)
+    return path if NUMBER in path or count <= 1 else f"{path}.{NUMBER}"
+
+
+def numbered(value):
+    """The value with an Argument in place of each text that has the number of the replica."""
+    if isinstance(value, dict):
+        return {key: numbered(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [numbered(inner) for inner in value]
+    if not isinstance(value, str) or NUMBER not in value:
+        return value
     number = {"type": "ProcessNumber", "offset": -1}
-    values = [value for part in parts for value in (number, part)][1:]
-    return {"type": "Concatenate", "values": [value for value in values if value != ""]}
+    values = [part for text in value.split(NUMBER) for part in (number, text)][1:]
+    return {"type": "Concatenate", "values": [part for part in values if part != ""]}
 
 
 def process_order(reader, processes, made, program, other, rule):
@@ -623,6 +642,47 @@ def availability(reader, made, program, is_one_shot):
         program["startLimit"] = {"count": min(most + 1, 1000), "interval": "1h"}
 
 
+def schedule(reader, made, program, count):
+    """A process that is started by the clock."""
+    rules = reader.child(made, "schedule", Map, "a mapping")
+    if not rules:
+        return
+    if rules.get("cron"):
+        found = cron(reader, rules)
+    elif rules.get("interval"):
+        found = {"every": duration(reader.span(rules, "interval"))}
+    else:
+        raise Failure(reader.place(made, "schedule"), "schedule: has neither cron nor interval")
+    if reader.is_true(rules, "run_on_start"):
+        found["onStart"] = True
+    program["schedule"] = found
+    most = reader.number(rules, "max_concurrent", 0, MAX_COUNT) if rules.get("max_concurrent") else 1
+    if count > 1:
+        reader.conversion.find(reader.place(made, "replicas"), "replicas", "the clock starts one process at a time", "write one program for each")
+    program["count"] = max(most, 1)
+    # Each run is one; what is started again after a failure still is the same run.
+    if program.pop("oneShot", False):
+        reader.conversion.find(reader.place(made, "schedule"), "schedule", "what the clock starts is not waited for to complete", "leave out one of both")
+    if program.get("restart") == "always":
+        reader.conversion.find(reader.place(made, "availability"), "restart", "what the clock starts is not started again by itself", "it is on-failure here")
+        program["restart"] = "on-failure"
+    reader.report(rules, {"cron", "interval", "timezone", "run_on_start", "max_concurrent"}, {})
+
+
+def cron(reader, rules):
+    """An expression as the library of process-compose has it: with a time zone in front, with ? for *, or @every."""
+    place = reader.place(rules, "cron")
+    text = reader.text(rules, "cron", rules["cron"]).strip()
+    zone = reader.text(rules, "timezone", rules.get("timezone")).strip()
+    if match := re.fullmatch(r"(?:CRON_)?TZ=(\S+)\s+(.*)", text):
+        zone, text = match.groups()
+    if match := re.fullmatch(r"@every\s+(\S+)", text):
+        return {"every": duration(reader.span_of(place, "cron", match[1]))}
+    if zone in ("", "Local"):
+        reader.conversion.find(place, "cron", "its times are those of this machine's zone there, and of UTC here", 'give "timeZone" where that differs')
+    return {"cron": re.sub(r"(?<!\S)\?(?!\S)", "*", text)} | ({"timeZone": zone} if zone not in ("", "Local") else {})
+
+
 def probe(reader, made, key, program, shell):
     rules = reader.child(made, key, Map, "a mapping")
     if not rules:
@@ -665,7 +725,7 @@ def http_probe(reader, get):
     if scheme not in ("http", "https"):
         raise Failure(reader.place(get, "scheme"), f"scheme: {scheme[:100]!r} is neither http nor https")
     port = number(reader.place(get, "port"), "port", reader.text(get, "port", get.get("port", 443 if scheme == "https" else 80)), 1, 65535)
-    path = quote(reader.text(get, "path", get.get("path", "/")).lstrip("/"), safe=URL_SAFE)
+    path = quote(reader.text(get, "path", get.get("path", "/")).lstrip("/"), safe=URL_SAFE + NUMBER)
     status = reader.number(get, "status_code", 100, 599) if get.get("status_code") else 200
     made = {"type": "http", "url": f"{scheme}://{host}:{port}/{path}", "status": status}
     headers = reader.child(get, "headers", Map, "a mapping")

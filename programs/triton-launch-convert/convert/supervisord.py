@@ -181,6 +181,7 @@ class Section:
 
     def __init__(self, conversion, place, keys, values):
         self.conversion, self.place, self.keys, self.values = conversion, place, keys, values
+        self.outer = values  # for the environment itself: OPTS="-a %(ENV_OPTS)s" means the OPTS of before
         if "environment" in keys:  # its variables can be named by the other keys
             self.values = values | {None: values.get(None, {}) | environment_of(self.where("environment"), self.text("environment"))}
 
@@ -190,7 +191,7 @@ class Section:
     def text(self, key, default=None):
         if key not in self.keys:
             return default
-        return expand(self.conversion, self.where(key), key, self.keys[key][0], self.values).strip()
+        return expand(self.conversion, self.where(key), key, self.keys[key][0], self.outer if key == "environment" else self.values).strip()
 
     def number(self, key, default, high=1 << 31, low=0):
         return number(self.where(key), key, self.text(key, str(default)), low, high)
@@ -277,7 +278,7 @@ def add_stop(section, program):
         program["stopSignal"] = signal_name(section.where("stopsignal"), "stopsignal", section.text("stopsignal"))
     if "stopwaitsecs" in section.keys:
         program["stopTimeout"] = duration(section.number("stopwaitsecs", 10))
-    if section.flag("stopasgroup", "false"):
+    if section.flag("stopasgroup", "false"):  # with killasgroup alone the signal is for the process, and KILL for all, as always here
         program["stopScope"] = "tree"
 
 

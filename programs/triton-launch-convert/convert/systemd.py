@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
-from .common import (FACILITIES, GROUPS_OF_NUMBER, LIMITS, MAX_EXPANDED, MAX_PIDS, Failure, Place, circle, duration, groups_of, listing, matches, mode, number, pauses, program_name, shell_command,
+from .common import (FACILITIES, GROUPS_OF_NUMBER, LIMITS, MAX_EXPANDED, MAX_PIDS, NEEDS_GROUPS, NEEDS_NICE, NEEDS_RESOURCE, Failure, Place, circle, duration, groups_of, listing, matches, mode, number, pauses, program_name, shell_command,
                      signal_name, waiting_for, SIGNALS, YEAR)
 
 IGNORED = {"Description", "Documentation", "SyslogIdentifier", "SyslogFacility", "SyslogLevel", "SourcePath", "DefaultDependencies", "GuessMainPID", "Slice", "PassEnvironment",
@@ -567,6 +567,7 @@ def limits_of(unit):
         if len(values) == 2 and values[1] != "unlimited" and (values[0] == "unlimited" or values[0] > values[1]):
             raise Failure(place, f"{key}: {text[:100]!r} has a soft limit above the hard one")
         found[name.lower()] = values[0] if len(values) == 1 else {"soft": values[0], "hard": values[1]}
+        unit.conversion.find_limit(place, key, name, found[name.lower()])
     return found
 
 
@@ -688,10 +689,11 @@ def add_stop(unit, program, around):
     text, place = unit.last("KillMode", "control-group")
     if text not in ("control-group", "mixed", "process", "none"):
         raise Failure(place, f"KillMode: {text[:100]!r} is not one of its values")
+    # "mixed" is the default here: the signal for the process alone, and KILL for the rest when it has ended.
     if text == "control-group":
         program["stopScope"] = "tree"
     elif text in ("process", "none"):
-        unit.find("KillMode", place, "what a process leaves behind is always killed", "let the command end it")
+        unit.find("KillMode", place, "what a process leaves behind is always killed", "give what must go on a program of its own")
     if "KillSignal" in unit.keys:
         program["stopSignal"] = signal_name(unit.last("KillSignal")[1], "KillSignal", unit.last("KillSignal")[0])
     timeout, place = unit.last("TimeoutStopSec", "90s")
@@ -787,6 +789,8 @@ def add_identity(unit, program):
         text, place = unit.last(key)
         if text:
             program[own] = number(place, key, text, low, high)
+            if program[own] < 0:
+                unit.find(key, place, *(NEEDS_NICE if own == "nice" else NEEDS_RESOURCE))
     if cpus := " ".join(text for text, _ in unit.all("CPUAffinity")):
         program["cpuAffinity"] = re.sub(r"[ ,]+", ",", cpus.strip())
         is_list = re.fullmatch(r"[0-9]{1,4}(-[0-9]{1,4})?(,[0-9]{1,4}(-[0-9]{1,4})?)*", program["cpuAffinity"])
@@ -832,15 +836,18 @@ def add_resources(unit, program):
             unit.find(key, place, "a share of the machine's memory is not a limit", "write it as a size")
         elif text:
             made[own] = "max" if text == "infinity" else size(place, key, text)
+            unit.find(key, place, *NEEDS_GROUPS)
     for key, own in (("TasksMax", "pidsMax"), ("CPUWeight", "cpuWeight")):
         text, place = unit.last(key)
         if text and (text.endswith("%") or text == "idle"):
             unit.find(key, place, f"{text} is not a number", "write it as a number")
         elif text:
             made[own] = "max" if text == "infinity" else min(number(place, key, text, 1, 10000 if own == "cpuWeight" else 1 << 31), MAX_PIDS)
+            unit.find(key, place, *NEEDS_GROUPS)
     text, place = unit.last("CPUQuota")
     if text:
         made["cpuMax"] = quota(place, text)
+        unit.find("CPUQuota", place, *NEEDS_GROUPS)
     if made:
         program["cgroup"] = made
 

@@ -17,7 +17,7 @@ struct Row {
     std::vector<std::string> problems;
 };
 
-constexpr auto bad_name = "has no valid name before the =; a name is letters, digits and _, not a digit first";
+constexpr auto bad_name = "has no valid name before the =; a name is letters, digits, _, . and -, not a digit first";
 
 void PrintTo(Row const& row, std::ostream* out) { *out << testing::PrintToString(row.text); }
 
@@ -40,13 +40,16 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"A=x=y==\nB=", {{"A", "x=y=="}, {"B", ""}}, {}},
         Row{"A= \"quoted\" $B #no comment \\", {{"A", " \"quoted\" $B #no comment \\"}}, {}},
         Row{"export A=1\nexport \t_b2=2\n  export C=3\n\tD=4", {{"A", "1"}, {"C", "3"}, {"D", "4"}, {"_b2", "2"}}, {}},
+        Row{"discovery.type=single-node\nexport x-y=1\n.a=\n-=",
+            {{"-", ""}, {".a", ""}, {"discovery.type", "single-node"}, {"x-y", "1"}},
+            {}},
         Row{"export=1\nexported=2", {{"export", "1"}, {"exported", "2"}}, {}},
         Row{"B=1\nA=1\nB=2\nA=\nB=3", {{"A", ""}, {"B", "3"}}, {}}, Row{"A=\xff\xfe\r", {{"A", "\xff\xfe"}}, {}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Bad, EnvironmentFileTable,
     testing::Values(Row{"A=1\n\nsecret\nB=2", {{"A", "1"}, {"B", "2"}}, {"line 3: is not of the form NAME=value"}},
-                    Row{"=1\n2A=1\nA-B=1\nA =1\n\xc3\xa9=1\nexport A B=1",
+                    Row{"=1\n2A=1\nA/B=1\nA =1\n\xc3\xa9=1\nexport A B=1",
                         {},
                         {"line 1: "s + bad_name, "line 2: "s + bad_name, "line 3: "s + bad_name, "line 4: "s + bad_name,
                          "line 5: "s + bad_name, "line 6: "s + bad_name}},

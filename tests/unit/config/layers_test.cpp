@@ -122,7 +122,7 @@ TEST(Layers, OnlyTheFirstIncludes) {
     EXPECT_THAT(texts(read(R"({"include":["b"],"programs":{}})").problems),
                 ElementsAre(testing::StartsWith("include: only the configuration file")));
     EXPECT_THAT(texts(read(R"({"include":"b","programs":{}})").problems),
-                ElementsAre("include: expected an array, found string"));
+                ElementsAre(R"(include: expected an array, for example ["b"], found string)"));
 }
 
 /// What was merged travels to a successor as one document.

@@ -102,7 +102,9 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{R"({"version":"1","arguments":{}})", {"arguments: expected an array, found object"}},
         Rejected{with_argument(R"("--class")"), {"arguments[0]: expected an object, found string"}},
         Rejected{with_argument("null"), {"arguments[0]: expected an object, found null"}},
-        Rejected{with_argument(R"({"type":"Foo"})"), {R"(arguments[0].type: unknown type "Foo")"}},
+        Rejected{
+            with_argument(R"({"type":"Foo"})"),
+            {R"(arguments[0].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
         Rejected{with_argument(R"({"type":4})"), {"arguments[0].type: expected a string, found number"}},
         Rejected{with_argument(R"({"type":"Concatenante","values":[]})"),
                  {R"(arguments[0].type: unknown type "Concatenante"; did you mean "Concatenate"?)"}},
@@ -112,7 +114,7 @@ INSTANTIATE_TEST_SUITE_P(
                  {R"(arguments[0].type: unknown type "Number"; did you mean "ProcessNumber"?)"}},
         Rejected{with_argument(R"({"value":1})"), {"arguments[0].value: expected a string, found number"}},
         Rejected{with_argument(R"({"type":"Concatenate","values":"a"})"),
-                 {"arguments[0].values: expected an array, found string"}},
+                 {R"(arguments[0].values: expected an array, for example ["a"], found string)"}},
         Rejected{with_argument(R"({"type":"Environment"})"), {"arguments[0].source: required for type Environment"}},
         Rejected{with_argument(R"({"type":"Environment","source":null})"),
                  {"arguments[0].source: required for type Environment"}},
@@ -146,11 +148,13 @@ TEST(ParseConfiguration, ReportsEverythingAtOnce) {
                     {"value": "ok"}, {"type": "Foo"}, 3,
                     {"type": "Concatenate", "values": [{}, {"type": "Bar"}, {"type": "Environment"}]}],
                     "runServers": 1, "runServers": 2})"),
-        ElementsAre("runServers: duplicate key", "version: required key is missing",
-                    "runServers: expected a boolean, found number", "count: expected an integer, found string",
-                    R"(arguments[1].type: unknown type "Foo")", "arguments[2]: expected an object, found number",
-                    R"(arguments[3].values[1].type: unknown type "Bar")",
-                    "arguments[3].values[2].source: required for type Environment"));
+        ElementsAre(
+            "runServers: duplicate key", "version: required key is missing",
+            "runServers: expected a boolean, found number", "count: expected an integer, found string",
+            R"(arguments[1].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))",
+            "arguments[2]: expected an object, found number",
+            R"(arguments[3].values[1].type: unknown type "Bar" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))",
+            "arguments[3].values[2].source: required for type Environment"));
 }
 
 TEST(ParseConfiguration, SyntaxErrorComesAfterWhatWasFoundBefore) {

@@ -53,10 +53,16 @@ INSTANTIATE_TEST_SUITE_P(
     Command, ProgramKeys,
     testing::Values(
         Found{"", {}},
+        Found{R"("env":{})", {R"(warning: programs.web: unknown key "env"; did you mean "environment"?)"}},
+        Found{R"("depends_on":[])", {R"(warning: programs.web: unknown key "depends_on"; did you mean "requires"?)"}},
+        Found{
+            R"("capabilities":{"drop":["ALL"]})",
+            {R"(warning: programs.web.capabilities: unknown key "drop"; "bounding" names those that stay: [] drops all, ["NET_BIND_SERVICE"] all others)"}},
         Found{R"("comand":["x"])", {R"(warning: programs.web: unknown key "comand"; did you mean "command"?)"}},
         Found{R"("arguments":["a",7])", {"programs.web.arguments[1]: expected a string or an object, found number"}},
-        Found{R"("arguments":[{"type":"Concatenate","values":["a",{"type":"Foo"}]}])",
-              {R"(programs.web.arguments[0].values[1].type: unknown type "Foo")"}},
+        Found{
+            R"("arguments":[{"type":"Concatenate","values":["a",{"type":"Foo"}]}])",
+            {R"(programs.web.arguments[0].values[1].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
         Found{R"("count":65536)", {"programs.web.count: 65536 is not within 0 to 65535"}},
         Found{R"("version":"1")", {"warning: programs.web.version: has no effect together with command"}},
         Found{R"("version":"a/b")",
@@ -81,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("user":-1)", {"programs.web.user: -1 is not within 0 to 4294967294"}},
         Found{R"("group":4294967295)", {"programs.web.group: 4294967295 is not within 0 to 4294967294"}},
         Found{R"("group":[])", {"programs.web.group: expected a name or a number, found array"}},
-        Found{R"("supplementaryGroups":"adm")", {"programs.web.supplementaryGroups: expected an array, found string"}},
+        Found{R"("supplementaryGroups":"adm")",
+              {R"(programs.web.supplementaryGroups: expected an array, for example ["adm"], found string)"}},
         Found{R"("supplementaryGroups":["adm",1.5])",
               {"programs.web.supplementaryGroups[1]: expected an integer, found 1.5"}},
         Found{R"("umask":"0888")", {R"(programs.web.umask: "0888" is not an octal number from 0 to 777)"}},
@@ -136,7 +143,8 @@ INSTANTIATE_TEST_SUITE_P(
             {R"(programs.web.groups[1]: "web" is named twice)",
              R"(programs.web.groups[2]: a name is a letter or a digit and up to 63 more of them, or of ".", "_" and "-")",
              "programs.web.groups[3]: expected a string, found number"}},
-        Found{R"("successCodes":143)", {"programs.web.successCodes: expected an array, found number"}},
+        Found{R"("successCodes":143)",
+              {"programs.web.successCodes: expected an array, for example [143], found number"}},
         Found{R"("startLimit":{})",
               {"programs.web.startLimit.count: required key is missing",
                "programs.web.startLimit.interval: required key is missing"}},
@@ -198,8 +206,9 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.readiness.address: "localhost" has no port)"}},
         Found{R"("readiness":{"type":"tcp","address":{"type":"Literal","value":"db:80"}})",
               {R"(programs.web.readiness.address: "db" is neither an IP address nor localhost)"}},
-        Found{R"("readiness":{"type":"tcp","address":{"type":"Foo","value":"db:80"}})",
-              {R"(programs.web.readiness.address.type: unknown type "Foo")"}},
+        Found{
+            R"("readiness":{"type":"tcp","address":{"type":"Foo","value":"db:80"}})",
+            {R"(programs.web.readiness.address.type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
         Found{R"("readiness":{"type":"tcp","address":["127.0.0.1:80"]})",
               {"programs.web.readiness.address: expected a string or an object, found array"}},
         Found{R"("health":{"type":"http","url":"ftp://[::1]"})",
@@ -313,7 +322,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Found{R"("capabilities":{"bounding":["NET_ADMIN",""],"ambient":"x"})",
               {"programs.web.capabilities.bounding[1]: must not be empty",
-               "programs.web.capabilities.ambient: expected an array, found string"}},
+               R"(programs.web.capabilities.ambient: expected an array, for example ["x"], found string)"}},
         Found{R"("seccomp":{"profile":"docker","action":"EPERM","allow":["@clock",1]})",
               {R"(programs.web.seccomp.profile: "docker" is not one of default, strict, none)",
                "programs.web.seccomp.allow[1]: expected a string, found number",
@@ -327,7 +336,7 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("noNewPrivileges":false,"seccomp":{"profile":"none"})", {}},
         Found{R"("landlock":{"readOnly":["/usr","lib"],"readWrite":7})",
               {R"(programs.web.landlock.readOnly[1]: "lib" is not an absolute path)",
-               "programs.web.landlock.readWrite: expected an array, found number"}},
+               "programs.web.landlock.readWrite: expected an array, for example [7], found number"}},
         Found{R"("parentDeathSignal":"none")",
               {R"(programs.web.parentDeathSignal: "none" is not a signal (for example TERM, 15, RTMIN+3))"}}));
 
@@ -335,6 +344,8 @@ INSTANTIATE_TEST_SUITE_P(
     Descriptors, ProgramKeys,
     testing::Values(
         Found{R"("output":"nul")", {R"(programs.web.output: "nul" is not one of inherit, null; did you mean "null"?)"}},
+        Found{R"("output":"/log")", {R"(programs.web.output: a file is written as {"file": "/log"})"}},
+        Found{R"("restart":true)", {"programs.web.restart: expected one of always, on-failure, never, found boolean"}},
         Found{R"("output":7)", {"programs.web.output: expected a string or an object, found number"}},
         Found{R"("output":{"maxSize":"1Mi","maxFiles":2,"mode":"0600"})",
               {"warning: programs.web.output.maxSize: has no effect without file",
@@ -720,6 +731,7 @@ INSTANTIATE_TEST_SUITE_P(
         Document{R"({"programs":[]})", {"programs: expected an object, found array"}},
         Document{R"({"programs":{"a":[]}})", {"programs.a: expected an object, found array"}},
         Document{R"({"programs":{"a":null}})", {"programs.a: expected an object, found null"}},
+        Document{R"({"program":{}})", {R"(warning: unknown key "program"; did you mean "programs"?)"}},
         Document{R"({"program":{},"version":"1"})", {R"(warning: unknown key "program"; did you mean "programs"?)"}},
         Document{R"({"version":"1","count":2,"arguments":[{}],"programs":{}})",
                  {"count: cannot be used together with programs", "arguments: cannot be used together with programs"}},
@@ -749,8 +761,13 @@ INSTANTIATE_TEST_SUITE_P(
                  {R"(programs.triton-x: names that begin with "triton-" are reserved for the launcher)",
                   R"(programs.triton-: names that begin with "triton-" are reserved for the launcher)",
                   R"(programs.triton-x.after[0]: unknown program "triton-agent")"}},
+        Document{R"({"programs":{"a":{"command":"sh -c  x"}}})",
+                 {R"(programs.a.command: expected an array, for example ["sh", "-c", "x"], found string)"}},
+        Document{R"({"programs":{"a":{"command":"sh -c 'a b'"}}})",
+                 {"programs.a.command: expected an array, found string"}},
+        Document{R"({"programs":{"a":{"command":true}}})", {"programs.a.command: expected an array, found boolean"}},
         Document{R"({"programs":{"a.b":{"command":7}}})",
-                 {R"(programs["a.b"].command: expected an array, found number)"}}));
+                 {R"(programs["a.b"].command: expected an array, for example [7], found number)"}}));
 
 INSTANTIATE_TEST_SUITE_P(
     Counts, Programs,

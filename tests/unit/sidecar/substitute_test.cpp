@@ -80,7 +80,8 @@ TEST(SubstituteTemplate, TellsEveryProblemWithItsPlace) {
     EXPECT_THAT(result.error(),
                 ElementsAre("line 1, column 1: environment variable NO is not set",
                             "line 2, column 3: environment variable EMPTY is empty",
-                            "line 2, column 12: type: unknown type \"Foo\"",
+                            "line 2, column 12: type: unknown type \"Foo\" (known: Literal, Concatenate, Environment, "
+                            "ProcessNumber, IPList)",
                             "line 3, column 1: \"\" is not the name of a variable; for a plain ${ write $${",
                             "line 3, column 4: \"a b\" is not the name of a variable; for a plain ${ write $${",
                             "line 3, column 11: NAME:-x is not the name of a variable; for a plain ${ write $${",

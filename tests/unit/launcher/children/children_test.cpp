@@ -69,6 +69,20 @@ protected:
     Children children{sys, *loop, log, *this};
 };
 
+TEST_F(ChildrenTest, WhatACommandHasLeftBehindEndsWithIt) {
+    constexpr std::uint64_t mark = process::highest_mark - 5;
+    ProcessId const owner{ProgramId{2}, ProcessNumber{1}};
+    auto const spawn = [&] { return children.spawn_command(plan, ProcessNumber{1}, {.mark = mark}, owner); };
+    children.run_command(7, 10s, spawn);
+    sys.marks = {{500, mark}, {501, mark - 1}};
+    EXPECT_FALSE(children.is_ending_orphans_of(owner));
+    sys.end(FakeSys::first_pid, exited(0));
+    children.reap();
+    EXPECT_TRUE(children.is_ending_orphans_of(owner));
+    EXPECT_THAT(sys.calls, testing::Contains("kill 500 9"));
+    EXPECT_THAT(sys.calls, testing::Not(testing::Contains("kill 501 9")));
+}
+
 TEST_F(ChildrenTest, TellsWhoHasEndedAndHow) {
     pid_t const first = start(1);
     pid_t const second = start(2);

@@ -122,7 +122,7 @@ public:
         calls.emplace_back("list");
         children.clear();
         for (auto const& [pid, mark] : marks)
-            children.push_back(pid);
+            if (std::ranges::find(deeper, pid) == deeper.end()) children.push_back(pid);
     }
     /// All that are marked are children of ours, and so are those that the test names.
     pid_t parent_of(pid_t pid) override {
@@ -133,9 +133,28 @@ public:
     void wait_a_moment() override {
         if (on_moment) on_moment();
     }
-    std::uint64_t mark_of(pid_t pid) override {
+    Marks marks_of(pid_t pid) override {
         auto const found = marks.find(pid);
-        return found == marks.end() ? 0 : found->second;
+        if (found == marks.end()) return {};
+        auto const other = rising_marks.find(pid);
+        std::uint64_t const rising = other == rising_marks.end() ? found->second : other->second;
+        return {.falling = found->second, .rising = rising, .is_rising_set = rising != unset};
+    }
+    std::optional<uid_t> user_of(pid_t pid) override {
+        auto const found = users.find(pid);
+        return found == users.end() ? std::nullopt : std::optional(found->second);
+    }
+    std::expected<bool, int> signal_marked(pid_t pid, std::span<std::uint64_t const> wanted, int signo) override {
+        Marks const its = marks_of(pid);
+        bool const is_it = std::ranges::any_of(wanted, [its](std::uint64_t mark) { return its.have(mark); });
+        if (!is_it || std::ranges::find(dead, pid, &Dead::pid) != dead.end()) return false;
+        (void)signal(pid, signo);
+        return true;
+    }
+    void list_processes(std::vector<pid_t>& processes) override {
+        list_children(processes);
+        calls.back() = "list all";
+        processes.insert(processes.end(), deeper.begin(), deeper.end());
     }
     std::expected<std::size_t, int> read_signals(int, std::span<signalfd_siginfo> infos) override {
         ++reads_of_signals;
@@ -208,9 +227,13 @@ public:
     int floods_with = 0;
     std::deque<int> read_errors;
     int reads_of_signals = 0;
-    std::map<pid_t, std::uint64_t> marks;  // of our children
-    std::map<pid_t, pid_t> parents;        // of others
-    std::map<pid_t, int> signal_errors;    // of kill(2), by whom it is for
+    static constexpr std::uint64_t unset = ~std::uint64_t{0};
+    std::map<pid_t, std::uint64_t> marks;         // of our children, and of those below them
+    std::map<pid_t, std::uint64_t> rising_marks;  // where they differ; `unset`: as ours
+    std::vector<pid_t> deeper;                    // of those that are marked: no children of ours
+    std::map<pid_t, uid_t> users;
+    std::map<pid_t, pid_t> parents;      // of others
+    std::map<pid_t, int> signal_errors;  // of kill(2), by whom it is for
     std::function<void()> on_moment;
     std::function<void(pid_t)> on_spawn;
     std::function<void(pid_t, int)> on_signal;

@@ -96,6 +96,29 @@ TEST_F(ControlServerTest, DescribesItself) {
     }
 }
 
+TEST_F(ControlServerTest, ListsHaveAHistoryIfTheyAreToHaveIt) {
+    start();
+    backend.add("web", 1);
+    backend.at(0, 1).since_end = std::chrono::milliseconds(1500);
+    backend.pasts[0][1] = {
+        {{.time = 1'700'000'000'500'000, .run = std::chrono::seconds(2), .exit = {.code = 3}},
+         {.time = 1'700'000'001'000'000,
+          .run = {},
+          .exit = {.signal = 9, .was_oom_killed = true},
+          .reason = "watchdog"}},
+        {{.check = "readiness", .time = 1'700'000'002'000'000, .is_ok = true},
+         {.check = "health", .time = 1'700'000'003'000'000, .why = "exit code 7", .output = "bad \xff\n"}}};
+    std::string const history = R"("ended_seconds_ago":1.500,"ends":[)"
+                                R"({"time":1700000000.500000,"run_seconds":2.000,"code":3,"oom_killed":false},)"
+                                R"({"time":1700000001.000000,"run_seconds":0.000,"signal":"SIGKILL","oom_killed":true,)"
+                                R"("reason":"watchdog"}],"checks":[)"
+                                R"({"check":"readiness","time":1700000002.000000,"ok":true},)"
+                                R"({"check":"health","time":1700000003.000000,"ok":false,"why":"exit code 7",)"
+                                "\"output\":\"bad \xef\xbf\xbd\\n\"}]}";
+    EXPECT_THAT(ask_declared(method("List"), R"({"program":"web","history":true})"), HasSubstr(history));
+    EXPECT_THAT(ask_declared(method("List"), R"({"program":"web","history":false})"), testing::Not(HasSubstr("ends")));
+}
+
 TEST_F(ControlServerTest, ListsAllOrSome) {
     start();
     fill(backend);

@@ -39,7 +39,11 @@ public:
     ProgramStatus program(std::size_t index) const override { return programs.at(index).status; }
     ProgramDescription describe(std::size_t index) const override;
     ProcessStatus process(std::size_t program, std::uint32_t number) const override;
+    ProcessPast past(std::size_t program, std::uint32_t number) const override { return pasts[program][number]; }
     ProcessUsage usage(std::size_t program, std::uint32_t number) const override;
+    Leftovers leftovers(std::size_t, std::uint32_t number) override {
+        return left_behind.contains(number) ? left_behind[number] : Leftovers::none;
+    }
     std::vector<std::string> missing_for(std::size_t index) const override { return missing.at(index); }
     std::vector<std::string> held_up_by(std::size_t index) const override { return held_up.at(index); }
     std::vector<std::string> running_on(std::size_t index) const override { return dependents.at(index); }
@@ -64,8 +68,10 @@ public:
     void command_given(std::string_view command, varlink::Peer const& peer) override;
     void control_failed(std::string_view reason) override { failures.emplace_back(reason); }
 
+    mutable std::map<std::size_t, std::map<std::uint32_t, ProcessPast>> pasts;  // by program and number
     LauncherStatus status;
     std::vector<Program> programs;
+    std::map<std::uint32_t, Leftovers> left_behind;                                               // by number
     std::vector<std::vector<std::string>> missing = std::vector<std::vector<std::string>>(8);     // by program
     std::vector<std::vector<std::string>> held_up = std::vector<std::vector<std::string>>(8);     // the same
     std::vector<std::vector<std::string>> dependents = std::vector<std::vector<std::string>>(8);  // the same

@@ -29,17 +29,17 @@ struct Row {
 };
 
 // States:  down waiting starting activating up draining pre_stop stopping killing backoff done failed held executing
-//         undoing
+//         undoing, stopping: its tree
 std::array<Row, 9> const table{{
-    {WaitFor::ready, 0, "----r-----rn---"},
-    {WaitFor::up, 0, "---rr-----nn---"},
-    {WaitFor::down, 0, "rr--------rrr--"},
-    {WaitFor::done, 0, "----------rn---"},
-    {WaitFor::started, 0, "----r----nrnn--"},
-    {WaitFor::started, 1, "----r-----rnn--"},
-    {WaitFor::restarted, 0, "----r----nrnn--"},
-    {WaitFor::restarted, 1, "-----------nn--"},
-    {WaitFor::stopped, 0, "r---------rrr--"},
+    {WaitFor::ready, 0, "----r-----rn----"},
+    {WaitFor::up, 0, "---rr-----nn----"},
+    {WaitFor::down, 0, "rr--------rrr---"},
+    {WaitFor::done, 0, "----------rn----"},
+    {WaitFor::started, 0, "----r----nrnn---"},
+    {WaitFor::started, 1, "----r-----rnn---"},
+    {WaitFor::restarted, 0, "----r----nrnn---"},
+    {WaitFor::restarted, 1, "-----------nn---"},
+    {WaitFor::stopped, 0, "r---------rrr---"},
 }};
 
 TEST(ControlWait, EveryStateHasItsAnswer) {

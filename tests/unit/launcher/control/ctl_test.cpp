@@ -90,10 +90,10 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
     };
     for (Row const& row : std::vector<Row>{
              {{}, "the command is missing; triton-launch ctl --help lists the commands"},
-             {{"stats"}, "unknown command stats; did you mean \"status\"?"},
-             {{"frobnicate"}, "unknown command frobnicate"},
-             {{"status", "--jsn"}, "unknown option --jsn; did you mean \"json\"?"},
-             {{"status", "-x"}, "unknown option -x"},
+             {{"stats"}, "unknown command stats; did you mean status?"},
+             {{"frobnicate"}, "unknown command frobnicate; triton-launch ctl --help lists all"},
+             {{"status", "--jsn"}, "unknown option --jsn; did you mean --json?"},
+             {{"status", "-x"}, "unknown option -x; triton-launch ctl --help lists all"},
              {{"status", "-f"}, "--follow cannot be used with status"},
              {{"status", "--json=1"}, "--json takes no value"},
              {{"top", "--json"}, "--json means nothing for top; status --json has its numbers"},
@@ -104,8 +104,8 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"logs"}, "the name of a program is missing; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
              {{"logs", "a", "b"}, "unexpected argument b; usage: triton-launch ctl logs [-f] [-n LINES] NAME[:N]"},
              {{"reload", "a"}, "unexpected argument a; usage: triton-launch ctl reload"},
-             {{"help", "stats"}, "unknown command stats; did you mean \"status\"?"},
-             {{"stats", "--help"}, "unknown command stats; did you mean \"status\"?"},
+             {{"help", "stats"}, "unknown command stats; did you mean status?"},
+             {{"stats", "--help"}, "unknown command stats; did you mean status?"},
              {{"help", "a", "b"},
               "one command at a time, or none for all of them; usage: triton-launch ctl help [COMMAND]"},
              {{"stop", "web:0"}, "\"web:0\" is not NAME or NAME:NUMBER"},
@@ -115,7 +115,9 @@ TEST(CtlOptions, WhatIsWrongIsNamed) {
              {{"signal"}, "the signal is missing; usage: triton-launch ctl signal SIGNAL NAME[:N]..."},
              {{"signal", "TERM"},
               "the name of a program is missing; usage: triton-launch ctl signal SIGNAL NAME[:N]..."},
-             {{"signal", "web"}, "\"web\" is not a signal (for example TERM, 15, RTMIN+3)"},
+             {{"signal", "web"},
+              "\"web\" is not a signal (for example TERM, 15, RTMIN+3); usage: triton-launch ctl signal SIGNAL "
+              "NAME[:N]..."},
              {{"wait", "web", "--for", "dead"}, "--for: \"dead\" is not one of ready, up, down, done"},
              {{"wait", "web", "--timeout", "soon"},
               "--timeout: \"soon\" is not a duration (for example 500ms, 10s, 1m30s)"},
@@ -221,6 +223,36 @@ TEST(CtlText, StatusIsATable) {
               "-          1  failed          -       -         -  no          -  code 3\n");
     EXPECT_THAT(joined(status_lines(programs, true)), HasSubstr("\033[32mup\033[0m"));
     EXPECT_THAT(joined(status_lines(programs, true)), HasSubstr("\033[31mfailed\033[0m"));
+}
+
+TEST(CtlText, TheLastExitHasItsTime) {
+    auto const programs = programs_of(
+        R"([{"name":"a","processes":[{"number":1,"state":"up","last_exit":{"code":3},"ended_seconds_ago":185}]}])");
+    EXPECT_THAT(joined(status_lines(programs, false)), HasSubstr("  code 3, 3m5s ago\n"));
+}
+
+TEST(CtlText, HistoryIsATable) {
+    auto const programs = programs_of(
+        R"([{"name":"web","processes":[{"number":2,"ends":[)"
+        R"({"time":1700000000.5,"run_seconds":61.5,"code":3,"oom_killed":false},)"
+        R"({"time":1700000100,"run_seconds":1,"signal":"SIGKILL","oom_killed":true,"reason":"start_timeout"},)"
+        R"({"time":1700000200,"run_seconds":0,"error":"cannot execute /x\u001b: No","oom_killed":false}]}]}])");
+    EXPECT_EQ(joined(history_lines(programs, false)),
+              "NAME  NUMBER  ENDED                 AFTER  LAST EXIT                  REASON\n"
+              "web        2  2023-11-14T22:13:20Z   1m2s  code 3                     -\n"
+              "web        2  2023-11-14T22:15:00Z   1.0s  SIGKILL (out of memory)    was not ready in time\n"
+              "web        2  2023-11-14T22:16:40Z   0.0s  cannot execute /x\\x1b: No  -\n");
+}
+
+TEST(CtlText, ChecksHaveTheirOutput) {
+    auto const programs = programs_of(
+        R"([{"name":"web","processes":[{"number":1,"checks":[)"
+        R"({"check":"health a","time":90,"ok":false,"why":"exit code 7","output":"no route\nagain\u001b[2J"},)"
+        R"({"check":"readiness","time":95,"ok":true}]}]},{"name":"x","processes":[{"number":1}]}])");
+    EXPECT_EQ(joined(check_lines(programs, 100)),
+              "\nweb:1 health a, 10s ago, failed: exit code 7\n    no route\n    again\\x1b[2J\n"
+              "web:1 readiness, 5.0s ago, good\n");
+    EXPECT_TRUE(check_lines(programs_of("[]"), 100).empty());
 }
 
 TEST(CtlText, VersionsStandThereWhenTheyDiffer) {
@@ -555,7 +587,11 @@ TEST_F(CtlTest, Commands) {
 TEST_F(CtlTest, RefusalsAndWhatCannotBeReached) {
     auto const nobody = ctl({"status"});
     EXPECT_EQ(nobody->exit_code, 3);
-    EXPECT_EQ(nobody->err, "triton-launch ctl: cannot reach a launcher on " + path + ": No such file or directory\n");
+    EXPECT_EQ(nobody->err,
+              "triton-launch ctl: cannot reach a launcher on " + path +
+                  ": No such file or directory\n"
+                  "    Is a launcher running with --control-socket? Another path than this is given by --socket "
+                  "PATH or $TRITON_LAUNCH_CONTROL_SOCKET.\n");
     start();
     backend.add("web", 1);
     backend.refusal = Error{ErrorKind::internal, {}, "the configuration is rejected", {"line 1: bad"}};

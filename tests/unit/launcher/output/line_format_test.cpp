@@ -192,18 +192,6 @@ TEST(LineFormat, Raw) {
     EXPECT_EQ(out, "as it is\n");
 }
 
-TEST(WholeCharacters, AreNotDivided) {
-    EXPECT_EQ(whole_characters("abc", 3), 3);
-    EXPECT_EQ(whole_characters("abcd", 3), 3);
-    EXPECT_EQ(whole_characters("ab\u20ac", 3), 2);
-    EXPECT_EQ(whole_characters("ab\u20ac", 4), 2);
-    EXPECT_EQ(whole_characters("ab\u20ac", 5), 5);
-    EXPECT_EQ(whole_characters("ab\u20acx", 5), 5);
-    EXPECT_EQ(whole_characters("a\U0001f600x", 4), 1);
-    EXPECT_EQ(whole_characters("\x80\x80\x80\x80\x80\x80", 5), 5);  // nothing that could be whole
-    EXPECT_EQ(whole_characters("abc\xffz", 4), 4);
-}
-
 std::vector<std::string> texts(LogRing const& ring, std::uint64_t from = 0) {
     std::vector<std::string> all;
     ring.read(from, [&all](LogChunk const& chunk) {

@@ -297,6 +297,7 @@ TEST(Check, ShowsWhatTheAgentAsksOfEachProcess) {
     CheckResult const text = check(options, environment);
     EXPECT_EQ(text.errors, "");
     EXPECT_EQ(text.output,
+              "# programs.web.command[0]: cannot execute /bin/web: No such file or directory\n"
               "# web\n"
               "/bin/web\n#   readiness: [::1]:8001\n#   health: https://localhost:1/\n"
               "/bin/web\n#   readiness: [::1]:8002\n#   health: https://localhost:1/\n");
@@ -315,6 +316,7 @@ TEST(Check, ShowsSeveralChecksByTheirNames) {
     CheckOptions options;
     options.configuration_path = file.path();
     EXPECT_EQ(check(options, environment).output,
+              "# programs.web.command[0]: cannot execute /bin/web: No such file or directory\n"
               "# web\n/bin/web\n#   health port: [::1]:80\n#   health page: http://[::1]/\n");
     options.as_json = true;
     EXPECT_THAT(check(options, environment).output,

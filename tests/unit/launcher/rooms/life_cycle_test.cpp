@@ -51,6 +51,15 @@ protected:
     void continued() override { told.emplace_back("continued"); }
     void stop_asked() override { told.emplace_back("stop asked"); }
     void hung_up() override { told.emplace_back("hung up"); }
+    [[nodiscard]] bool has_configuration() const override { return is_configured; }
+
+    /// The first request is so old that another signal is another request.
+    void let_time_pass() {
+        UpgradeState state;
+        life.save(state);
+        *state.stop_asked_at -= StopRequests::one_request;
+        life.restore(state);
+    }
 
     std::unique_ptr<EventLoop> loop = *EventLoop::create();
     log::Log log{silent()};
@@ -60,6 +69,7 @@ protected:
     Supervisor supervisor{SupervisorPolicy{}};
     PodState pod;
     std::vector<std::string> told;
+    bool is_configured = true;
     LogKeeper log_file{options.log, *loop, log, {}};
     LifeCycle life{options, setup, sys, *loop, log, log_file, supervisor, pod, *this, *this};
 };
@@ -89,6 +99,13 @@ TEST_F(LifeCycleTest, RewritesAndDrops) {
     sys.signals = {SIGUSR1, SIGUSR2, SIGWINCH};
     life.take_signals();
     EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked", "signal 12"));
+}
+
+TEST_F(LifeCycleTest, AStopBeforeAnyConfigurationIsNoSuccess) {
+    is_configured = false;
+    sys.signals = {SIGTERM};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("stop, 143", "stop asked"));
 }
 
 /// What ends things comes first, then who has ended, then all others.
@@ -174,10 +191,58 @@ TEST_F(LifeCycleTest, StaysAsLongAsThePodAsksUntilTheSecondSignal) {
     life.finish(0);
     EXPECT_FALSE(life.is_over());
     told.clear();
+    sys.signals = {SIGTERM, SIGINT};  // the same request, as far as anybody can tell
+    life.take_signals();
+    EXPECT_FALSE(life.is_over());
+    let_time_pass();
     sys.signals = {SIGTERM};
     life.take_signals();
     EXPECT_TRUE(life.is_over());
     EXPECT_THAT(told, IsEmpty());
+}
+
+/// timeout(1) signals its child and the group in which it is.
+TEST_F(LifeCycleTest, TwoSignalsAtATimeAreOneRequest) {
+    sys.signals = {SIGTERM, SIGTERM, SIGINT};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked"));
+    EXPECT_FALSE(supervisor.is_in_a_hurry());
+    let_time_pass();
+    told.clear();
+    sys.signals = {SIGINT};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked"));
+}
+
+/// It is what lxc-stop sends. Elsewhere it is for programs.
+TEST_F(LifeCycleTest, PowerFailureStopsPid1) {
+    sys.signals = {SIGPWR};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("signal 30"));
+    told.clear();
+    setup.is_pid_1 = true;
+    sys.signals = {rtmin + 3};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("signal " + std::to_string(rtmin + 3)));
+    told.clear();
+    sys.signals = {SIGPWR};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("stop, 0", "stop asked"));
+}
+
+/// The terminal is ours: httpd would stop at SIGWINCH.
+TEST_F(LifeCycleTest, WhatTheKernelSaysAboutOurTerminalIsNotPassedOn) {
+    options.rewrite[SIGWINCH] = SIGTERM;
+    sys.signal_code = SI_KERNEL;
+    sys.signals = {SIGWINCH, SIGCONT};
+    life.take_signals();
+    EXPECT_THAT(told, ElementsAre("continued"));
+    options.rewrite[SIGWINCH] = SIGWINCH;
+    told.clear();
+    sys.signal_code = SI_USER;
+    sys.signals = {SIGWINCH, SIGCONT};
+    life.take_signals();
+    EXPECT_THAT(told, testing::UnorderedElementsAre("signal 28", "continued", "signal 18"));
 }
 
 TEST_F(LifeCycleTest, AMachineIsRebootedBySigint) {

@@ -29,6 +29,7 @@ using testing::StartsWith;
 
 constexpr char const* design_form = R"({"version":"7.1.57","arguments":[{"value":"/bin/fdbserver"}]})";
 constexpr char const* one_program = R"({"programs":{"web":{"command":["/bin/web"]}}})";
+constexpr char const* whole_tree = R"({"programs":{"web":{"command":["/bin/web"],"stopScope":"tree"}}})";
 constexpr char const* daemon_program =
     R"({"programs":{"web":{"command":["/bin/web"],"pidFile":"/run/of/nobody.pid"}}})";
 
@@ -43,8 +44,8 @@ protected:
         ASSERT_EQ(supervisor.view(first).pid, Pid{pid});
         sys.calls.clear();
     }
-    void signal(int signo, Why why, StopScope scope = StopScope::process) {
-        trees.signal({first, Pid{pid}, signo, why, scope});
+    int signal(int signo, Why why, StopScope scope = StopScope::process) {
+        return trees.signal(action::Signal{first, Pid{pid}, signo, why, scope});
     }
     /// What was done with processes since this was last asked: "kill PID SIGNAL", "spawn PROGRAM NUMBER", "list".
     std::vector<std::string> calls() {
@@ -66,9 +67,10 @@ protected:
     [[nodiscard]] std::string group() const { return directory + "/tree/web-1"; }
     static void play(std::string const& file) { std::ofstream const made(file); }
     /// Whoever kills a group freezes it meanwhile.
-    [[nodiscard]] bool was_group_killed() const {
-        std::ifstream file(group() + "/cgroup.freeze");
-        return std::string(std::istreambuf_iterator<char>(file), {}) == "0";
+    [[nodiscard]] bool was_group_killed() const { return content(group() + "/cgroup.freeze") == "0"; }
+    static std::string content(std::string const& path) {
+        std::ifstream file(path);
+        return {std::istreambuf_iterator<char>(file), {}};
     }
 };
 
@@ -105,12 +107,58 @@ TEST_F(ProcessTreesTest, ATreeThatIsLeftAloneHasNoMark) {
     EXPECT_EQ(sys.last_files.mark, 0);
 }
 
-TEST_F(ProcessTreesTest, AProgramsOwnLimitTakesThePlaceOfTheMark) {
+TEST_F(ProcessTreesTest, AProgramsOwnLimitLeavesTheOtherHalfOfTheMark) {
     run(R"({"programs":{"web":{"command":["/bin/web"],"limits":{"nofile":100,"rttime":1000000}}}})");
-    EXPECT_EQ(sys.last_files.mark, 0);
-    sys.marks = {{pid, process::highest_mark}, {500, process::highest_mark}};
+    std::uint64_t const mark = sys.last_files.mark;
+    ASSERT_NE(mark, 0);
+    sys.marks = {{pid, 0}, {500, 0}};
+    sys.rising_marks = {{pid, mark}, {500, mark}};
+    sys.dead = {{pid, 0}};
     trees.before_reaping(first, pid);
-    EXPECT_THAT(calls(), ElementsAre("kill -100 9")) << "nobody is looked for by a mark";
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "list", "kill 500 9"));
+}
+
+/// Its limits are its own: it may have taken the mark of a program that was started later.
+TEST_F(ProcessTreesTest, AProcessCannotHaveOthersKilledWithIt) {
+    run(one_program);
+    std::uint64_t const mark = sys.last_files.mark;
+    std::uint64_t const victim = mark - 1000;
+    sys.marks = {{pid, victim}, {500, victim}, {501, mark}};
+    sys.rising_marks = {{pid, 0}, {501, 0}};
+    sys.dead = {{pid, 0}};
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "list", "kill 501 9"));
+}
+
+/// A version before this one has set only one limit. What has changed the other one since says nothing about itself.
+TEST_F(ProcessTreesTest, AfterAnUpgradeAChangedMarkCountsForNothing) {
+    run(one_program);
+    for (std::uint64_t const other : {FakeSys::unset, std::uint64_t{0}}) {
+        sys.marks = {{300, process::highest_mark}, {500, process::highest_mark}};
+        sys.rising_marks = {{300, other}};
+        children.adopt({ProgramId{0}, ProcessNumber{2}}, Pid{300});
+        sys.dead = {{300, 0}};
+        trees.before_reaping({ProgramId{0}, ProcessNumber{2}}, 300);
+        bool const is_older = other == FakeSys::unset;
+        EXPECT_THAT(calls(), is_older ? testing::Matcher<std::vector<std::string>>(Contains("kill 500 9"))
+                                      : ElementsAre("kill -300 9"));
+        children.follow({ProgramId{0}, ProcessNumber{2}}, Pid{300}, Pid{301});
+    }
+}
+
+/// Who waits for a stop waits for all that the process has started, but not for ever.
+TEST_F(ProcessTreesTest, WhatIsLeftBehindIsKnownUntilItHasEnded) {
+    run(one_program);
+    EXPECT_EQ(trees.leftovers(first), Leftovers::none);
+    sys.marks = {{500, sys.last_files.mark}};
+    trees.before_reaping(first, pid);
+    EXPECT_EQ(trees.leftovers(first), Leftovers::ending);
+    EXPECT_EQ(trees.leftovers({ProgramId{0}, ProcessNumber{2}}), Leftovers::none);
+    sys.marks = {};
+    sys.end(500, SIGKILL);
+    children.reap();
+    until([this] { return trees.leftovers(first) == Leftovers::none; });
+    EXPECT_EQ(trees.leftovers(first), Leftovers::none);
 }
 
 TEST_F(ProcessTreesTest, AnotherLimitLeavesTheMark) {
@@ -123,6 +171,37 @@ TEST_F(ProcessTreesTest, ATreeInAGroupNeedsNoMark) {
     run(one_program);
     EXPECT_EQ(sys.last_files.mark, 0);
     EXPECT_GE(sys.last_files.cgroup, 0);
+}
+
+/// What it leaves behind can be told from what the process has started, and has the same limits.
+TEST_F(ProcessTreesTest, AHelperCommandRunsInAGroupBelow) {
+    have_groups();
+    run(one_program);
+    std::string const below = group() + "/helper-" + std::to_string(static_cast<int>(Helper::health));
+    auto const hands = channels.for_command(first, Helper::health);
+    ASSERT_TRUE(hands) << hands.error().text();
+    EXPECT_EQ(hands->files.cgroup, hands->group.get());
+    ASSERT_TRUE(std::filesystem::is_directory(below));
+    std::ofstream(below + "/cgroup.freeze") << "untouched";
+    play(below + "/cgroup.procs");
+    channels.command_ended(first, Helper::pre_stop);
+    EXPECT_EQ(content(below + "/cgroup.freeze"), "untouched") << "that is another one";
+    channels.command_ended(first, Helper::health);
+    EXPECT_EQ(content(below + "/cgroup.freeze"), "0") << "who kills a group freezes it meanwhile";
+}
+
+/// The end of the process does not end its hooks, which are under way for it.
+TEST_F(ProcessTreesTest, AHelperCommandIsNotPartOfTheTree) {
+    have_groups();
+    run(one_program);
+    ASSERT_TRUE(channels.for_command(first, Helper::on_failure));
+    std::string const below = group() + "/helper-" + std::to_string(static_cast<int>(Helper::on_failure));
+    std::ofstream(below + "/cgroup.procs") << "4711\n";
+    EXPECT_FALSE(channels.has_group_members(first));
+    EXPECT_FALSE(channels.is_in_group(first, 4711));
+    std::ofstream(group() + "/cgroup.procs") << "4712\n";
+    EXPECT_TRUE(channels.has_group_members(first));
+    EXPECT_TRUE(channels.is_in_group(first, 4712));
 }
 
 TEST_F(ProcessTreesTest, WhatHasGoneFromTheDocumentIsNotStarted) {
@@ -240,8 +319,61 @@ TEST_F(ProcessTreesTest, WhatAProcessLeavesBehindIsKilled) {
     run(one_program);
     std::uint64_t const mark = sys.last_files.mark;
     sys.marks = {{pid, mark}, {500, mark}, {501, mark - 1}};
+    sys.dead = {{pid, 0}};
     trees.before_reaping(first, pid);
-    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "list", "kill 100 9", "kill 500 9")) << "501 is another's";
+    EXPECT_THAT(calls(), ElementsAre("kill -100 9", "list", "kill 500 9")) << "501 is another's";
+}
+
+TEST_F(ProcessTreesTest, ASignalThatIsRefusedIsNotLost) {
+    run(one_program);
+    sys.signal_errors = {{-pid, EPERM}, {pid, EPERM}};
+    EXPECT_EQ(signal(SIGTERM, Why::stop), EPERM);
+    EXPECT_EQ(signal(SIGTERM, Why::stop, StopScope::tree), EPERM);
+    EXPECT_EQ(signal(SIGKILL, Why::kill), EPERM);
+    sys.signal_errors = {};
+    EXPECT_EQ(signal(SIGKILL, Why::kill), 0);
+}
+
+TEST_F(ProcessTreesTest, WhatATreeThatStopsAsAWholeLeavesBehindHasTime) {
+    run(whole_tree);
+    told.clear();
+    std::uint64_t const mark = sys.last_files.mark;
+    sys.marks = {{pid, mark}, {500, mark}, {501, mark - 1}};
+    trees.before_reaping(first, pid);
+    EXPECT_THAT(calls(), IsEmpty());
+    sys.marks.erase(pid);
+    EXPECT_TRUE(trees.leave(first));
+    EXPECT_THAT(calls(), ElementsAre("list"));
+    trees.signal(action::SignalRest{first, SIGTERM, Why::stop});
+    EXPECT_THAT(calls(), ElementsAre("list", "kill 500 15")) << "501 is another's";
+    sys.marks.erase(500);
+    left_trees.orphan_reaped();
+    until([this] { return !told.empty(); });
+    EXPECT_THAT(told, ElementsAre("empty 0:1"));
+}
+
+TEST_F(ProcessTreesTest, WhatIsLeftOfATreeIsKilledWhenItsTimeHasPassed) {
+    run(whole_tree);
+    told.clear();
+    std::uint64_t const mark = sys.last_files.mark;
+    sys.marks = {{500, mark}};  // the process itself has changed its limits; the mark of its start is remembered
+    trees.before_reaping(first, pid);
+    ASSERT_TRUE(trees.leave(first));
+    calls();
+    trees.signal(action::SignalRest{first, SIGKILL, Why::kill});
+    EXPECT_THAT(calls(), ElementsAre("list", "kill 500 9"));
+    trees.signal(action::SignalRest{first, SIGTERM, Why::stop});
+    EXPECT_THAT(calls(), IsEmpty()) << "it is forgotten";
+}
+
+TEST_F(ProcessTreesTest, AnEmptyTreeNeedsNoTime) {
+    run(whole_tree);
+    told.clear();
+    sys.marks = {{pid, sys.last_files.mark}};
+    trees.before_reaping(first, pid);
+    sys.marks = {};
+    EXPECT_FALSE(trees.leave(first));
+    EXPECT_TRUE(told.empty());
 }
 
 TEST_F(ProcessTreesTest, WhatAProcessLeavesInItsGroupIsKilledThere) {

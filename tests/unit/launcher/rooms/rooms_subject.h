@@ -61,6 +61,7 @@ protected:
             told.push_back("accepted " + std::to_string(accepted->programs->size()));
         if (auto const* const command = std::get_if<event::Command>(&event))
             told.push_back("command to " + std::string(table.name(static_cast<std::uint32_t>(command->program))));
+        if (auto const* const empty = std::get_if<event::TreeEmpty>(&event)) told.push_back("empty " + text(empty->id));
         supervisor.handle(event, std::chrono::steady_clock::now(), actions);
     }
     void make_room_for_an_end() override {}
@@ -75,6 +76,7 @@ protected:
         if (key == judge_key) keeper.judged(outcome);
         if (key == scout_key) keeper.scouted(outcome);
         if (key == files_key) programs.files_scouted(outcome);
+        if (key == aside_key) programs.files_aside_scouted(outcome);
     }
     void no_child_left() override {}
     void orphan_reaped() override {}
@@ -88,10 +90,12 @@ protected:
     }
     void expect_leftovers() override { expects_leftovers = true; }
     void settled() override { told.emplace_back("settled"); }
+    void given_away(ProgramId id) override { told.push_back("given away " + text({id, ProcessNumber{1}})); }
     void children_changed(pid_t) override { children.reap(); }
     void continued() override { foreground.continued(); }
     void stop_asked() override {}
     void hung_up() override {}
+    [[nodiscard]] bool has_configuration() const override { return true; }
     UpgradeState state() override {
         UpgradeState state;
         state.version = "1.0";
@@ -235,15 +239,19 @@ protected:
                                supervisor, children, programs,    *this, line};
     PidFiles pid_files{sys, *loop, log, table, supervisor, children, channels, *this};
     Foreground foreground{sys, setup};
-    ProcessTrees trees{options, sys, table, children, channels, pid_files, foreground};
+    LeftTrees left_trees{sys, *loop, children, channels, *this};
+    ProcessTrees trees{options,    sys,        table,      children, channels, pid_files,
+                       left_trees, supervisor, foreground, *loop,    line};
     LogKeeper own_log{options.log, *loop, log, {}};
     LifeCycle life{options, setup, sys, *loop, log, own_log, supervisor, agent.pod(), *this, *this};
     Upgrader upgrader{options, environment, sys, *loop, log, console, supervisor, children, line, *this};
-    ControlPort port{options,
-                     *loop,
-                     log,
-                     line,
-                     {supervisor, table, children, channels, agent, programs, keeper, life, upgrader, *this}};
+    ProcessHistory history;
+    ControlPort port{
+        options,
+        *loop,
+        log,
+        line,
+        {supervisor, table, children, channels, agent, programs, keeper, life, upgrader, trees, history, *this}};
 };
 
 }  // namespace triton::launcher

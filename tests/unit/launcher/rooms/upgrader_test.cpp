@@ -38,6 +38,7 @@ protected:
     UpgradeState state() override {
         UpgradeState state = RoomsSubject::state();
         if (handed) state.notify.pipes.push_back({{0, 1}, handed.get()});
+        state.history.ends = ends;
         if (watch) state.files_watch = state.configuration_watch = PathWatcher::Handed{watch.get(), {1, 2}};
         return state;
     }
@@ -68,6 +69,7 @@ protected:
     std::vector<std::string> executed;
     UniqueFd handed;  // what is to be handed over beside the state
     UniqueFd watch;
+    std::vector<EndRecord> ends;
     int state_fd = -1;
     bool is_inherited = false;
     std::string state_text;
@@ -147,10 +149,21 @@ TEST_F(UpgraderTest, WatchesGoOnInAVersionThatTakesThem) {
     }
 }
 
+/// An older version would refuse what it does not know, and it is not worth that.
+TEST_F(UpgraderTest, PastEndsGoOnInAVersionThatTakesThem) {
+    ends = {{.program = 0, .number = 1, .sequence = 1, .time = 2}};
+    for (bool const takes : {false, true}) {
+        answer(takes ? "fit to take over: 2.0\ntakes history\n" : "fit to take over: 2.0\n");
+        upgrade();
+        until([&] { return executed.size() == (takes ? 2 : 1); });
+        EXPECT_EQ(state_text.find("\"ends\":[") != state_text.npos, takes) << state_text;
+    }
+}
+
 TEST_F(UpgraderTest, TheCheckSaysThatThisVersionTakesWatches) {
     UpgradeCheck const checked = check_upgrade(write_upgrade_state({}), options, environment);
     EXPECT_THAT(checked.output, testing::StartsWith("fit to take over: "));
-    EXPECT_THAT(checked.output, testing::EndsWith("\ntakes watches\n"));
+    EXPECT_THAT(checked.output, testing::EndsWith("\ntakes watches\ntakes history\n"));
 }
 
 TEST_F(UpgraderTest, TheCheckLeavesWhatItHasCompiled) {

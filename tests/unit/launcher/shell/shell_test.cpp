@@ -130,6 +130,35 @@ TEST_F(ShellTest, AnEndIsSeenWhateverThereIsNoMemoryFor) {
     EXPECT_EQ(sys.throws_at_group_of, 0);
 }
 
+/// Each takes long, as with very many arguments. In between signals are read, and the stop starts no others.
+TEST_F(ShellTest, ManyStartsHoldUpNothing) {
+    options.built_in.configuration = R"({"programs":{"web":{"command":["/bin/true"],"count":100}}})";
+    sys.on_spawn = [this](pid_t pid) {
+        if (pid == FakeSys::first_pid) sys.send(SIGTERM);
+        auto const end = std::chrono::steady_clock::now() + StartQueue::time_per_round / 4;
+        while (std::chrono::steady_clock::now() < end) {
+        }
+    };
+    EXPECT_EQ(run(), 0);
+    EXPECT_GE(spawns().size(), 2U);
+    EXPECT_LE(spawns().size(), 9U) << "those of the first round, and of the one in which the signal is read";
+    EXPECT_EQ(sys.living, std::ranges::count(sys.calls, "copy"));
+}
+
+TEST_F(ShellTest, StartsGoOnInTheNextRound) {
+    options.built_in.configuration = R"({"programs":{"web":{"command":["/bin/true"],"count":12}}})";
+    int started = 0;
+    sys.on_spawn = [&](pid_t) {
+        if (++started == 12) return sys.send(SIGTERM);
+        auto const end = std::chrono::steady_clock::now() + StartQueue::time_per_round / 4;
+        while (std::chrono::steady_clock::now() < end) {
+        }
+    };
+    EXPECT_EQ(run(), 0);
+    EXPECT_EQ(started, 12);
+    EXPECT_EQ(spawns().size(), 12U) << "each once";
+}
+
 /// The flood is passed on to the process, and still the stop comes through and its end is seen.
 TEST_F(ShellTest, AStormOfSignalsHoldsUpNothing) {
     sys.on_spawn = [this](pid_t) {

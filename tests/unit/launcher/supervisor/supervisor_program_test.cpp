@@ -786,6 +786,92 @@ TEST(SupervisorStop, TakesItsSteps) {
     EXPECT_EQ(subject.state(), State::held);
 }
 
+/// A program whose process leaves others of its tree behind.
+ProgramPolicy with_tree() {
+    ProgramPolicy policy = service();
+    policy.stop_scope = StopScope::tree;
+    policy.kills_tree = true;
+    policy.stop_timeout = 8s;
+    return policy;
+}
+event::Exited left_behind(int status) { return {.id = first, .status = status, .leaves_rest = true}; }
+
+TEST(SupervisorTree, HasTheTimeThatItsProcessHad) {
+    Subject subject = up({with_tree()});
+    EXPECT_EQ(subject.command(Verb::restart).done(),
+              "Signal 1, pid 100, 15 (stop) tree; Signal 1, pid 100, 18 (forward) tree");
+    EXPECT_EQ(subject.after(1s).on(left_behind(SIGTERM)).done(), "") << "all of it has got the signal already";
+    EXPECT_EQ(subject.state(), State::clearing);
+    EXPECT_EQ(subject.deadline(), 7s);
+    EXPECT_FALSE(subject.supervisor.view(first).pid);
+    EXPECT_EQ(subject.supervisor.running_count(), 1);
+    EXPECT_EQ(subject.after(2s).on(event::TreeEmpty{first}).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 15, run 1s, restart in 0s");
+    EXPECT_EQ(subject.on(event::TreeEmpty{first}).state(), State::starting) << "it is too late, and means nothing";
+}
+
+TEST(SupervisorTree, IsKilledWhenItsTimeHasPassed) {
+    Subject subject = up({with_tree()});
+    subject.command(Verb::stop).on(left_behind(SIGTERM));
+    EXPECT_EQ(subject.deadline(), 8s);
+    EXPECT_EQ(subject.after(8s).time().done(),
+              "SignalRest 1, 9 (kill); ReportExited 1, pid 100, status 15, run 0s, not wanted");
+    EXPECT_EQ(subject.state(), State::held);
+}
+
+TEST(SupervisorTree, IsStoppedBeforeTheRestartWhenItsProcessEndsByItself) {
+    Subject subject = up({with_tree()});
+    EXPECT_EQ(subject.after(60s).on(left_behind(1 << 8)).done(), "SignalRest 1, 15 (stop); SignalRest 1, 18 (forward)");
+    EXPECT_EQ(subject.deadline(), 8s);
+    EXPECT_EQ(subject.after(5s).on(event::TreeEmpty{first}).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 256, run 60s, restart in 0s");
+}
+
+TEST(SupervisorTree, OfAnotherProgramComesBackWithoutABackoff) {
+    ProgramPolicy policy = with_tree();
+    policy.restart = Restart::never;
+    Subject subject = up({policy});
+    subject.on(left_behind(1 << 8)).programs({policy});
+    EXPECT_EQ(subject.state(), State::clearing);
+    EXPECT_EQ(subject.on(event::TreeEmpty{first}).done(),
+              "Spawn 1; ReportExited 1, pid 100, status 256, run 0s, restart in 0s");
+}
+
+/// Two trees are killed at the same time. The end of one ends the container, so that the other does not come back.
+TEST(SupervisorTree, ThatIsKilledAsTheContainerEndsDoesNotComeBack) {
+    ProgramPolicy critical = with_tree();
+    critical.critical = true;
+    critical.restart = Restart::never;
+    for (std::uint32_t const last : {0U, 1U}) {
+        std::vector<ProgramPolicy> policies{with_tree(), with_tree()};
+        policies[last] = critical;
+        Subject subject = up(policies);
+        for (ProcessId const id : {first, process(1, 1)})
+            subject.on(event::Exited{.id = id, .status = 1 << 8, .leaves_rest = true});
+        std::string const done = subject.after(8s).time().done();
+        EXPECT_EQ(subject.supervisor.phase(), SupervisorPhase::finished) << done;
+        EXPECT_FALSE(done.contains("Spawn")) << done;
+        EXPECT_TRUE(done.ends_with("Finish 1")) << done;
+    }
+}
+
+TEST(SupervisorTree, IsKilledByASecondRequest) {
+    Subject subject = up({with_tree()});
+    subject.stop().on(left_behind(SIGTERM));
+    EXPECT_EQ(subject.supervisor.phase(), SupervisorPhase::stopping);
+    EXPECT_EQ(subject.stop().done(),
+              "SignalRest 1, 9 (kill); ReportExited 1, pid 100, status 15, run 0s, not wanted; Finish 0");
+}
+
+TEST(SupervisorTree, OfAKilledProcessHasNoTime) {
+    Subject subject = up({with_tree()});
+    EXPECT_TRUE(subject.supervisor.gives_time_to_rest(first));
+    subject.command(Verb::stop).after(8s).time();
+    EXPECT_EQ(subject.state(), State::killing);
+    EXPECT_FALSE(subject.supervisor.gives_time_to_rest(first));
+    EXPECT_FALSE(up({service()}).supervisor.gives_time_to_rest(first));
+}
+
 TEST(SupervisorStop, SharesOutTheTimeOfTheWhole) {
     Policies policies = plain();
     policies.whole.stop_limit = 7500ms;  // 6 s until SIGKILL for 12 s of wishes

@@ -118,6 +118,7 @@ private:
         for (std::uint32_t program = 0; program < state.programs.size(); ++program) {
             for (std::uint32_t number = 1; number <= state.programs[program].processes.size(); ++number) {
                 if (subject_.supervisor.view(process(program, number)).pid) return true;
+                if (state.programs[program].processes[number - 1].state == State::clearing) return true;
             }
         }
         return false;
@@ -167,6 +168,7 @@ private:
         if (takes_main) return event::MainFound{id, Pid{++last_pid_}};
         // Nobody of it is known, and all that it has started is killed.
         if (record.state == State::killing && record.pid == Pid{}) return event::Exited{id, SIGKILL};
+        if (record.state == State::clearing && random_.one_in(2)) return event::TreeEmpty{id};
         if (!subject_.supervisor.view(id).pid) return std::nullopt;
         static constexpr std::array<int, 4> statuses{0, 0, 3 << 8, SIGKILL};
         if (record.state == State::executing && random_.one_in(2)) return event::Executed{id};
@@ -176,6 +178,8 @@ private:
                 event::Exited exited{id, random_.pick(statuses), {}, random_.one_in(8)};
                 if (random_.one_in(2)) exited.successor = Pid{++last_pid_};
                 if (!subject_.supervisor.outlives(exited)) exited.successor.reset();
+                exited.leaves_rest =
+                    !exited.successor && subject_.supervisor.gives_time_to_rest(id) && random_.one_in(2);
                 return exited;
             }
             case 2: return event::WatchdogPing{id};
@@ -243,7 +247,7 @@ TEST(SupervisorState, NeedsNoMoreRoomAndNoMoreTimeThanItSays) {
     EXPECT_EQ(seen.size(), simulation::kinds_of_action) << "it is not chaotic enough";
 }
 
-TEST(SupervisorState, IsSmall) { EXPECT_LE(sizeof(ProcessRecord), 80); }
+TEST(SupervisorState, IsSmall) { EXPECT_LE(sizeof(ProcessRecord), 88); }
 
 }  // namespace
 

@@ -55,6 +55,7 @@ bool is_alive(State state) {
         case State::done:
         case State::failed:
         case State::undoing:
+        case State::clearing:
         case State::held: return false;
     }
     std::unreachable();
@@ -85,6 +86,8 @@ struct IsPossible {
     bool operator()(event::SignalReceived const&) const { return true; }
     bool operator()(event::Command const&) const { return true; }
     bool operator()(event::TimePassed const&) const { return true; }
+    bool operator()(event::TreeEmpty const&) const { return true; }
+    bool operator()(event::SignalFailed const&) const { return true; }
 };
 
 /// Which states each event was tried in.
@@ -1873,8 +1876,10 @@ draining in a stop, auxiliary, the others down
 /// What a row has to be there for. HelperEnded is left out where only an earlier Helper::on_failure may come to its
 /// end.
 bool is_to_be_visited(State state, std::size_t event) {
-    if (event == 5) return false;  // MainFound: of programs that fork, which have tests of their own
+    if (event == 5) return false;   // MainFound: of programs that fork, which have tests of their own
+    if (event >= 16) return false;  // TreeEmpty, SignalFailed: the same
     switch (state) {
+        case State::clearing: return false;
         case State::starting: return event != 3 && event != 4 && event != 14;  // whether another lives does not matter
         case State::executing: return event != 1 && event != 2 && event != 9 && event != 14;
         case State::activating:

@@ -166,12 +166,17 @@ UpgradeState odd_state() {
     state.began = at(70s);
     state.told_ready = true;
     state.stop_requests = 2;
+    state.stop_asked_at = TimePoint{} + milliseconds(77);
     state.reboots = true;
     state.agent_link = {80, 81};
     state.probes = {{82, config::ProbeKind::http, "http://[::1]:80/", 83s, {"A=b", "C=\xff"}, {{200, 299}}, "s"}, {}};
     state.probes.back().stream = config::LogStream::err;
     state.pid_files = {{1, 2, 91, 92, 93, 94}, {}};
+    state.hunts = {{1, 2, UINT64_MAX}, {}};
     state.file_changes = {{3, "/etc/\xff.pem", at(95s)}, {}};
+    state.history.ends = {{1, 2, 3, 4'000'000, std::chrono::seconds(5), 137, 2, 19, Fault::unhealthy, true, true}, {}};
+    state.history.results = {{1, 2, 3, true, 4, 5'000'000, "exit code 7", "out\n\xff"}, {}};
+    state.history.outputs = {{1ULL << 60, 42, "begun"}};
     state.watched_files = {{"/etc/\xff.pem", 7, UINT64_MAX, -1, 999'999'999}, {}};
     state.pod = {true, 84s, {{"NODE_LABEL_A", "b"}, {"EMPTY", ""}}};
     state.configuration_changes = 85;
@@ -261,12 +266,15 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.began, state.began);
     EXPECT_TRUE(again.told_ready);
     EXPECT_EQ(again.stop_requests, 2);
+    EXPECT_EQ(again.stop_asked_at, TimePoint{} + milliseconds(77));
     EXPECT_TRUE(again.reboots);
     EXPECT_EQ(again.agent_link, state.agent_link);
     EXPECT_EQ(again.probes, state.probes);
     EXPECT_EQ(again.pid_files, state.pid_files);
+    EXPECT_EQ(again.hunts, state.hunts);
     EXPECT_EQ(again.file_changes, state.file_changes);
     EXPECT_EQ(again.watched_files, state.watched_files);
+    EXPECT_EQ(again.history, state.history);
     EXPECT_EQ(again.links, state.links);
     EXPECT_EQ(again.pod, state.pod);
     EXPECT_EQ(again.configuration_changes, 85U);
@@ -376,7 +384,7 @@ TEST(UpgradeState, NeedsBothListsOfProgramsAlike) {
 
 TEST(UpgradeState, ListsAllDescriptors) {
     EXPECT_EQ(odd_state().descriptors(),
-              (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 100, 101, 102, 103, 50, 80, 81, 90, 91}));
+              (std::vector<int>{10, 11, 20, 23, 26, 27, 28, 30, 31, 100, 101, 102, 103, 50, 80, 81, 42, 90, 91}));
     EXPECT_TRUE(UpgradeState{}.descriptors().empty());
 }
 

@@ -106,7 +106,7 @@ TEST(AgentOptions, Errors) {
         {{"--idle-timeout", "0s"},
          R"(--idle-timeout: "0s" is not a duration up to a day (for example 500ms, 10s, 1m30s))"},
         {{"--max-header-bytes", "255"}, R"(--max-header-bytes: "255" is not a whole number from 256 to 1048576)"},
-        {{"--log-level", "loud"}, R"(--log-level: unknown value "loud" (known: debug info warning error))"},
+        {{"--log-level", "loud"}, R"(--log-level: unknown value "loud" (known: trace debug info warning error off))"},
         {{"--open-metrics=maybe"}, R"(--open-metrics: unknown value "maybe" (known: true 1 yes on false 0 no off))"},
         {{"--public-ip-family", "15"}, R"(--public-ip-family: unknown value "15" (known: 4 6))"},
         {{"--annotation-prefix", "example.org"},

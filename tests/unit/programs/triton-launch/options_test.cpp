@@ -151,6 +151,24 @@ TEST(CommandLine, ModeOfTheEnvironmentIsBeatenByTheCommandLine) {
     EXPECT_EQ(by_option->kind, Command::Kind::launch);
 }
 
+TEST(CommandLine, VariablesThatMeanNothingAreTold) {
+    std::vector<std::string> const none;
+    Variable const known("TRITON_LAUNCH_WATCH", "true");  // of another mode
+    Variable const of_wrap("TRITON_LAUNCH_KILL_GROUP", "true");
+    Variable const host("TRITON_LAUNCH_SERVICE_HOST", "10.0.0.1");
+    Variable const port("TRITON_LAUNCH_PORT_80_TCP", "tcp://10.0.0.1:80");
+    EXPECT_EQ(parse({"--main-container-version", "1"})->launch.warnings, none);
+    Variable const wrong("TRITON_LAUNCH_LOG_LEVL", "debug");
+    Variable const strange("TRITON_LAUNCH_QZWXV", "");
+    std::vector<std::string> const both{
+        "unknown variable TRITON_LAUNCH_LOG_LEVL, which has no effect; did you mean TRITON_LAUNCH_LOG_LEVEL?",
+        "unknown variable TRITON_LAUNCH_QZWXV, which has no effect"};
+    EXPECT_THAT(parse({"--main-container-version", "1"})->launch.warnings, testing::UnorderedElementsAreArray(both));
+    EXPECT_THAT(parse({"--mode", "init"})->stage.warnings, testing::UnorderedElementsAreArray(both));
+    EXPECT_THAT(parse({"check", "c.json"})->check.remarks, testing::UnorderedElementsAreArray(both));
+    EXPECT_EQ(parse({"stage", "--mode", "init"})->stage.warnings, none);  // the launcher has told them
+}
+
 TEST(CommandLine, ModeBehindTheSeparatorIsTheCommands) {
     auto const launch = parse({"--main-container-version", "1", "--input-dir", "c", "--", "echo", "--mode", "init"});
     ASSERT_TRUE(launch) << launch.error().text();
@@ -170,6 +188,26 @@ TEST(CommandLine, WhatIsWrongIsNamed) {
     EXPECT_EQ(refusal({"--mode", "init", "ctl"}), "the command comes first: triton-launch ctl ...");
     Variable const variable("TRITON_LAUNCH_MODE", "bad");
     EXPECT_EQ(refusal({}), "TRITON_LAUNCH_MODE: unknown value \"bad\" (known: launch launcher init sidecar)");
+}
+
+TEST(CommandLine, TheAgentLogsAsTheLauncherDoes) {
+    auto const arguments = [](std::vector<char const*> const& more) {
+        std::vector<char const*> words{"--main-container-version", "1", "--agent-path", "/bin/true", "--listen", ":80"};
+        words.insert(words.end(), more.begin(), more.end());
+        auto const command = parse(words);
+        std::string text;
+        for (std::string const& word : command ? command->launch.agent.arguments : std::vector<std::string>{"failed"})
+            if (word.starts_with("--log-")) text += word + ' ';
+        return text;
+    };
+    EXPECT_EQ(arguments({}), "") << "a default leaves TRITON_AGENT_LOG_LEVEL in force";
+    EXPECT_EQ(arguments({"--log-level", "warning"}), "--log-level=warning ");
+    EXPECT_EQ(arguments({"--log-level", "off", "--log-format", "text"}), "--log-level=off --log-format=text ");
+    EXPECT_EQ(arguments({"--log-format", "json", "--agent-option", "log-level=debug"}),
+              "--log-format=json --log-level=debug ");
+    auto const stage = parse({"--mode", "sidecar", "--listen", ":80", "--log-level", "error"});
+    ASSERT_TRUE(stage) << stage.error().text();
+    EXPECT_EQ(stage->launch.agent.arguments.front(), "--log-level=error");
 }
 
 TEST(CommandLine, HelpIsPlainText) {

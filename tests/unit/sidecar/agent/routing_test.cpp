@@ -89,6 +89,7 @@ TEST(Routing, OpenAndUrgentIsWhatAKubeletAsks) {
 
 TEST(Routing, AnswersAreThoseOfTheTable) {
     EXPECT_TRUE(may_answer(Endpoint::ready, 200));
+    EXPECT_TRUE(may_answer(Endpoint::ready, 403)) << "of a page of another server";
     EXPECT_TRUE(may_answer(Endpoint::ready, 405));
     EXPECT_FALSE(may_answer(Endpoint::ready, 503));
     EXPECT_TRUE(may_answer(Endpoint::none, 414));

@@ -715,9 +715,13 @@ TEST(KubernetesReporter, WhatTheLauncherItselfKilledIsNamed) {
         subject.begin(pod_with("c1"));
         subject.configure("c1");
         subject.hear(row.trouble);
+        auto const trouble_event = subject.request();
+        EXPECT_THAT(trouble_event.body, HasSubstr(R"("reason":"Unhealthy","message":")" + row.trouble.message + "\""));
+        subject.respond(trouble_event, 201, "{}");
         subject.hear(ended("signal SIGKILL", 1));
         subject.hear(ended("signal SIGKILL", 1));
         subject.hear(row.trouble);
+        subject.respond(subject.request(), 200, "{}");
         subject.hear(ended("signal SIGKILL", 1));
         auto const first = subject.request();
         EXPECT_THAT(first.body, HasSubstr(R"("message":"web:2 keeps failing: )" + std::string(row.cause) + "\""));
