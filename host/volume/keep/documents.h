@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "host/volume/objects.h"
+#include "host/volume/states.h"
+#include "lib/base/result.h"
+#include "lib/json/reader.h"
+#include "lib/json/writer.h"
+
+namespace triton::volume {
+
+/// Everything that a publisher can publish. The JSON of each has the names of EVE.
+using Config = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, DatastoreConfig>;
+
+/// "VolumeConfig", "ContentTreeConfig", "VolumeRefConfig", "DatastoreConfig".
+std::string_view kind_of(Config const& config);
+/// Its key among objects of its kind.
+std::string key_of(Config const& config);
+std::string const& publisher_of(Config const& config);
+
+/// Reads an object that somebody publishes. Errors: `invalid`, which names kind and member: a member that is missing,
+/// unknown or of another type; a size of 0 where one is needed; what cannot be a name.
+Result<Config> read_config(std::string_view kind, json::Object const& object, std::string_view publisher);
+std::string config_text(Config const& config);
+
+/// Whether a text can be a publisher's name: 1 to 32 small letters, digits and '-'.
+bool is_publisher(std::string_view text);
+
+void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row);
+void write_status(json::Writer& out, TreeStatus const& status, TreeConfig const* config);
+
+}  // namespace triton::volume

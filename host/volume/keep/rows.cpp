@@ -1,0 +1,153 @@
+#include "host/volume/keep/rows.h"
+
+#include <array>
+#include <utility>
+
+namespace triton::volume {
+
+namespace {
+
+constexpr std::array<content::Migration, 1> migrations{{
+    {R"(
+CREATE TABLE volume_object (
+    kind TEXT NOT NULL,
+    key TEXT NOT NULL,
+    publisher TEXT NOT NULL,
+    config TEXT NOT NULL,
+    PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE volume_made (
+    key TEXT PRIMARY KEY NOT NULL,
+    stage INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    vault INTEGER NOT NULL,
+    content TEXT NOT NULL,
+    format TEXT NOT NULL,
+    unclaimed INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE volume_content (
+    id TEXT PRIMARY KEY NOT NULL,
+    digest TEXT NOT NULL,
+    image TEXT NOT NULL,
+    loaded INTEGER NOT NULL,
+    bytes INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE volume_fact (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+INSERT INTO volume_fact VALUES ('epoch', lower(hex(randomblob(8))));
+)"},
+}};
+
+std::unexpected<Error> broken(std::string const& what) {
+    return fail(ErrorKind::corrupt, "the rows of volumes have " + what);
+}
+
+Result<VolumeRow> volume_of(content::Statement const& row) {
+    auto const key = VolumeKey::parse(row.text(0));
+    auto const format = parse_format(row.text(5));
+    if (!key || !format || row.integer(1) < 0 || row.integer(1) > static_cast<int>(VolumeRow::Stage::deleting))
+        return broken("a volume " + row.text(0) + " of stage " + row.text(1) + " and format " + row.text(5));
+    return VolumeRow{.key = *key,
+                     .stage = static_cast<VolumeRow::Stage>(row.integer(1)),
+                     .bytes = static_cast<std::uint64_t>(row.integer(2)),
+                     .is_in_vault = row.integer(3) != 0,
+                     .content = row.text(4),
+                     .format = *format,
+                     .unclaimed_seconds = row.integer(6)};
+}
+
+Result<Config> config_of(content::Statement const& row) {
+    json::ProblemList problems(1);
+    auto const node = json::read_json(row.text(2), {}, problems);
+    auto const* const object = node ? node->get<json::Object>() : nullptr;
+    if (!object) return broken("an object " + row.text(0) + " that is no JSON");
+    return read_config(row.text(0), *object, row.text(1));
+}
+
+/// Makes one change within a transaction.
+struct Apply {
+    content::Database& database;
+
+    Result<> operator()(Config const& config) const {
+        return run(
+            "INSERT INTO volume_object VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET "
+            "publisher = excluded.publisher, config = excluded.config",
+            kind_of(config), key_of(config), publisher_of(config), config_text(config));
+    }
+    Result<> operator()(EraseConfig const& one) const {
+        return run("DELETE FROM volume_object WHERE kind = ? AND key = ?", one.kind, one.key);
+    }
+    Result<> operator()(VolumeRow const& row) const {
+        return run("INSERT OR REPLACE INTO volume_made VALUES (?, ?, ?, ?, ?, ?, ?)", row.key.text(),
+                   static_cast<int>(row.stage), row.bytes, row.is_in_vault, row.content, name_of(row.format),
+                   row.unclaimed_seconds);
+    }
+    Result<> operator()(TreeRow const& row) const {
+        return run("INSERT OR REPLACE INTO volume_content VALUES (?, ?, ?, ?, ?)", row.id, row.digest, row.image,
+                   row.is_loaded, row.bytes);
+    }
+    Result<> operator()(Save::EraseVolume const& one) const {
+        TRY(run("DELETE FROM promises WHERE key = ?", "volume " + one.key.text()));
+        return run("DELETE FROM volume_made WHERE key = ?", one.key.text());
+    }
+    Result<> operator()(Save::EraseTree const& one) const {
+        return run("DELETE FROM volume_content WHERE id = ?", one.id);
+    }
+    Result<> operator()(SetPromise const& one) const {
+        std::string const key = "volume " + one.key.text();
+        if (one.bytes == 0) return run("DELETE FROM promises WHERE key = ?", key);
+        return run("INSERT OR REPLACE INTO promises VALUES (?, ?, ?, ?)", key, one.device, one.bytes, one.written);
+    }
+
+private:
+    template <class... Values>
+    Result<> run(std::string_view sql, Values const&... values) const {
+        TRY(database.run(sql, values...));
+        return {};
+    }
+};
+
+}  // namespace
+
+Result<Rows> Rows::open(content::Database& database) {
+    TRY(database.migrate("volume", migrations));
+    return Rows(database);
+}
+
+Result<std::optional<Rows>> Rows::open_for_reading(content::Database& database) {
+    if (TRY(database.version("volume", migrations)) == 0) return std::nullopt;
+    return Rows(database);
+}
+
+Result<AllRows> Rows::load() {
+    AllRows all;
+    content::Statement volumes =
+        TRY(database_->query("SELECT key, stage, bytes, vault, content, format, unclaimed FROM volume_made"));
+    while (TRY(volumes.step()))
+        all.volumes.push_back(TRY(volume_of(volumes)));
+    content::Statement trees = TRY(database_->query("SELECT id, digest, loaded, bytes, image FROM volume_content"));
+    while (TRY(trees.step()))
+        all.trees.push_back({.id = trees.text(0),
+                             .digest = trees.text(1),
+                             .image = trees.text(4),
+                             .is_loaded = trees.integer(2) != 0,
+                             .bytes = static_cast<std::uint64_t>(trees.integer(3))});
+    content::Statement objects = TRY(database_->query("SELECT kind, publisher, config FROM volume_object"));
+    while (TRY(objects.step()))
+        all.configs.push_back(TRY(config_of(objects)));
+    return all;
+}
+
+Result<std::string> Rows::epoch() {
+    content::Statement row = TRY(database_->query("SELECT value FROM volume_fact WHERE name = 'epoch'"));
+    if (!TRY(row.step())) return broken("no name");
+    return row.text(0);
+}
+
+Result<> Rows::apply(std::span<Change const> changes) {
+    content::Transaction transaction = TRY(database_->begin());
+    for (Change const& change : changes)
+        TRY(std::visit(Apply{*database_}, change));
+    return transaction.commit();
+}
+
+}  // namespace triton::volume

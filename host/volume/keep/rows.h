@@ -1,0 +1,57 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "host/content/database.h"
+#include "host/volume/events.h"
+#include "host/volume/keep/documents.h"
+#include "lib/base/result.h"
+
+namespace triton::volume {
+
+/// Forgets what a publisher has published.
+struct EraseConfig {
+    std::string kind;
+    std::string key;
+};
+/// Room that others leave to a volume; see content::Store::promise(). Without bytes it ends.
+struct SetPromise {
+    VolumeKey key;
+    std::uint64_t device = 0;
+    std::uint64_t bytes = 0;
+    std::uint64_t written = 0;
+};
+using Change = std::variant<Config, EraseConfig, VolumeRow, TreeRow, Save::EraseVolume, Save::EraseTree, SetPromise>;
+
+/// Everything that is in the database.
+struct AllRows {
+    std::vector<VolumeRow> volumes;
+    std::vector<TreeRow> trees;
+    std::vector<Config> configs;
+};
+
+/// The tables of the area "volume" in content.db: what was published, and what was made of it.
+class Rows {
+public:
+    /// Brings the tables up to date. Errors: `unsupported` for tables of a newer version; those of the database.
+    static Result<Rows> open(content::Database& database);
+    /// The same without changing anything. nullopt: there are none yet.
+    static Result<std::optional<Rows>> open_for_reading(content::Database& database);
+
+    Result<AllRows> load();
+    /// Names this database: trees of another one are not ours to remove.
+    Result<std::string> epoch();
+    /// Makes all changes, in this order, durable at once. Errors: those of the database; then nothing has changed.
+    Result<> apply(std::span<Change const> changes);
+
+private:
+    explicit Rows(content::Database& database) : database_(&database) {}
+    content::Database* database_;
+};
+
+}  // namespace triton::volume

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/volume/keys.h"
+
+namespace triton::volume {
+
+/// How a volume begins. Source: EVE, "Volume Manager Management Agent", Overview.
+enum class Origin : std::uint8_t {
+    download,    ///< the content of a content tree
+    blank,       ///< empty
+    cloud_init,  ///< a seed image with user data
+    clone,       ///< the content of another volume
+};
+
+enum class Layout : std::uint8_t {
+    directory,  ///< a tree of files
+    file,       ///< one file, an image of a disk
+};
+
+/// What a volume is on disk. Source: EVE, pillar/types/volumes.go, Format; its names in lower case are those of files.
+enum class Format : std::uint8_t {
+    raw,
+    iso,
+    qcow,
+    qcow2,
+    vmdk,
+    vhd,
+    vhdx,
+    container,  ///< a tree that began as the root of an image
+    directory,  ///< a tree that began empty
+};
+
+std::string_view name_of(Origin origin);
+std::string_view name_of(Layout layout);
+std::string_view name_of(Format format);
+std::optional<Origin> parse_origin(std::string_view name);
+std::optional<Layout> parse_layout(std::string_view name);
+std::optional<Format> parse_format(std::string_view name);
+Layout layout_of(Format format);
+
+/// The desired state of a volume: it shall exist as long as somebody publishes this.
+struct VolumeConfig {
+    VolumeKey key = {};
+    std::string publisher = {};
+    std::string display_name = {};
+    Origin origin = Origin::blank;
+    std::optional<Layout> layout = {};     ///< none: that of its content, and a directory for what begins blank
+    std::string content = {};              ///< origin `download`: the id of a content tree
+    std::optional<VolumeKey> source = {};  ///< origin `clone`
+    std::uint64_t most_bytes = 0;          ///< 0: no limit of its own
+    bool is_encrypted = false;             ///< it must be in the vault
+    bool is_read_only = false;
+
+    bool operator==(VolumeConfig const&) const = default;
+};
+
+/// The desired state of a content tree: it shall be fetched, verified and kept.
+struct TreeConfig {
+    std::string id = {};
+    std::string publisher = {};
+    std::string name = {};    ///< what a datastore calls it, with a tag or a digest
+    std::string digest = {};  ///< empty: `name` is resolved once
+    Format format = Format::container;
+    std::vector<Uuid> datastores = {};  ///< where it can be had; they are tried in turn
+    std::uint64_t most_bytes = 0;       ///< the largest download
+
+    bool operator==(TreeConfig const&) const = default;
+};
+
+/// A user of a volume. While there is one, the volume is not deleted.
+struct ReferenceConfig {
+    ReferenceKey key;
+    std::string publisher;
+    bool is_verify_only = false;  ///< fetch and verify the content, but do not create the volume yet
+
+    bool operator==(ReferenceConfig const&) const = default;
+};
+
+/// Where content comes from. Source: EVE, pillar/types/domainmgrtypes.go, DatastoreConfig.
+struct DatastoreConfig {
+    enum class Type : std::uint8_t {
+        http,       ///< and HTTPS, by the scheme of its address
+        registry,   ///< an OCI registry
+        directory,  ///< files of this host
+    };
+    Uuid id = {};
+    std::string publisher = {};
+    Type type = Type::http;
+    std::string address = {};      ///< "https://images.example.com", "registry.example.com", "/srv/images"
+    std::string path = {};         ///< in front of each name
+    std::string credentials = {};  ///< path of a file that only root can read; empty: none
+    bool is_insecure = false;      ///< a registry may be asked over plain HTTP
+
+    bool operator==(DatastoreConfig const&) const = default;
+};
+
+std::string_view name_of(DatastoreConfig::Type type);
+std::optional<DatastoreConfig::Type> parse_datastore_type(std::string_view name);
+
+/// What the database knows of a volume that this database has begun to make.
+struct VolumeRow {
+    /// A step is in the database before anything of it happens, so that after a crash it is known what a tree is.
+    enum class Stage : std::uint8_t {
+        intent,    ///< it is being made: a tree with its name can be incomplete
+        made,      ///< it is complete
+        deleting,  ///< it is being removed
+    };
+    VolumeKey key = {};
+    Stage stage = Stage::intent;
+    std::uint64_t bytes = 0;  ///< promised to it on its file system
+    bool is_in_vault = false;
+    std::string content = {};  ///< the content tree that it was made from
+    Format format = Format::directory;
+    std::int64_t unclaimed_seconds = 0;
+
+    bool operator==(VolumeRow const&) const = default;
+};
+
+/// What the database knows of a content tree.
+struct TreeRow {
+    std::string id = {};
+    std::string digest = {};  ///< what its name meant when it was resolved
+    std::string image = {};   ///< of a container: the UUID that it is installed by
+    bool is_loaded = false;   ///< all of it is verified and referenced
+    std::uint64_t bytes = 0;
+
+    bool operator==(TreeRow const&) const = default;
+};
+
+}  // namespace triton::volume

@@ -1,0 +1,96 @@
+#include <string>
+
+#include "host/volume/core.h"
+
+namespace triton::volume {
+
+namespace {
+
+std::string shown_time(BootTime time) {
+    auto const seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
+    return seconds < 120 ? std::to_string(seconds) + " s" : std::to_string((seconds + 59) / 60) + " min";
+}
+
+std::string shown_failure(Retry const& retry, BootTime now) {
+    std::string text = retry.failure()->text + ", for " + shown_time(now - retry.since());
+    switch (retry.failure()->failure) {
+        case FailureClass::transient:
+        case FailureClass::server:
+            return text + "; the next attempt is in " +
+                   shown_time(std::max(BootTime(0), retry.next().value_or(now) - now));
+        case FailureClass::room: return text + "; it is tried when there is room";
+        case FailureClass::vault: return text + "; it is tried when the vault is unlocked";
+        case FailureClass::permanent:
+            return text + "; it is tried after a change of the configuration, or after `volumeadm retry`";
+    }
+    std::unreachable();
+}
+
+}  // namespace
+
+std::vector<std::string> Core::why(VolumeKey const& key) const {
+    auto const found = volumes_.find(key);
+    if (found == volumes_.end()) return {"no configuration names volume " + key.text() + ", and it does not exist"};
+    Volume const& volume = found->second;
+    VolumeStatus const status = status_of(key, volume);
+    std::vector<std::string> lines{
+        "volume " + key.text() + " is " + std::string(name_of(status.state)) +
+        (status.sub_state == SubState::none ? "" : "/" + std::string(name_of(status.sub_state)))};
+    if (volume.running) lines.push_back("job " + std::string(name_of(volume.running->job.kind)) + " is running");
+    if (volume.saving) lines.emplace_back("its row is being saved");
+    if (auto const text = conflict(volume)) lines.push_back(*text);
+    if (volume.retry.failure()) {
+        lines.push_back(shown_failure(volume.retry, now_));
+        if (volume.retry.failure()->failure == FailureClass::room) {
+            auto const file_system =
+                volume.config && volume.config->is_encrypted ? FileSystem::vault : FileSystem::clear;
+            lines.push_back(std::to_string(ledger_.outstanding(file_system)) +
+                            " bytes are promised to others and not written yet");
+        }
+    }
+    if (volume.config && !volume.row && !volume.saving) {
+        if (volume.config->origin == Origin::download && !source_state(volume)) {
+            auto const tree = trees_.find(volume.config->content);
+            if (tree == trees_.end() || !tree->second.config)
+                lines.push_back("it waits for content tree " + volume.config->content +
+                                ", which nobody has configured");
+            else
+                lines.push_back("it waits for content tree " + volume.config->content + ", which is " +
+                                std::string(name_of(tree->second.state)));
+            if (tree != trees_.end() && tree->second.retry.failure())
+                lines.push_back(shown_failure(tree->second.retry, now_));
+        } else if (volume.config->origin == Origin::clone && !source_state(volume)) {
+            lines.push_back("it waits for volume " + (volume.config->source ? volume.config->source->text() : "?") +
+                            ", which does not exist yet");
+        } else if (is_verify_only(key)) {
+            lines.emplace_back("its users only want its content verified; it is created when one wants more");
+        }
+    }
+    for (auto i = references_.lower_bound({key, ""}); i != references_.end() && i->first.volume == key; ++i)
+        lines.push_back("it is used by " + i->first.user);
+    if (volume.unclaimed_since)
+        lines.push_back("nobody claims it; it is removed in " +
+                        shown_time(std::max(BootTime(0), *collect_at(volume) - now_)));
+    else if (volume.row && !is_wanted(key, volume) && !volume.is_released && !are_publishers_complete())
+        lines.emplace_back("nobody claims it; its time begins when all publishers are complete");
+    return lines;
+}
+
+std::vector<std::string> Core::why(std::string_view content) const {
+    auto const found = trees_.find(content);
+    if (found == trees_.end())
+        return {"no configuration names content tree " + std::string(content) + ", and nothing of it is here"};
+    Tree const& tree = found->second;
+    std::vector<std::string> lines{"content tree " + found->first + " is " + std::string(name_of(tree.state))};
+    if (tree.running) lines.push_back("job " + std::string(name_of(tree.running->job.kind)) + " is running");
+    if (tree.retry.failure()) lines.push_back(shown_failure(tree.retry, now_));
+    if (!tree.config && users(found->first) > 0) lines.emplace_back("a volume wants it, and nobody says what it is");
+    if (auto const volumes = volumes_of_.find(content); volumes != volumes_of_.end()) {
+        for (VolumeKey const& key : volumes->second)
+            lines.push_back("volume " + key.text() + " is made from it");
+    }
+    if (!tree.config && users(found->first) == 0) lines.emplace_back("nobody wants it; its content will be given up");
+    return lines;
+}
+
+}  // namespace triton::volume

@@ -1,0 +1,209 @@
+// How the content of content trees comes, and goes.
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <variant>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "host/content/fetcher.h"
+#include "host/content/verify_job.h"
+#include "host/volume/work/workbench.h"
+#include "lib/base/read_file.h"
+
+namespace triton::volume {
+
+namespace {
+
+constexpr std::size_t largest_credentials = 64 << 10;
+constexpr auto lock_patience = std::chrono::hours(1);
+
+/// Passes the progress of an import on.
+class Watching final : public image::Observer {
+public:
+    explicit Watching(Order const& order) : order_(order) {}
+    void progress(image::Progress const& progress) override {
+        if (order_.progress)
+            order_.progress(
+                {.job = {}, .state = State::downloading, .bytes = progress.done, .total_bytes = progress.total});
+    }
+    void message(std::string_view /*text*/) override {}
+    void warning(std::string_view /*text*/) override {}
+
+private:
+    Order const& order_;
+};
+
+/// Credentials are in a file that only root can read; "user:password" or a token in one line, or an authfile.
+Result<std::string> read_credentials(std::string const& path) {
+    if (path.empty()) return std::string();
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return fail(errno, "read credentials " + path);
+    if (status.st_uid != 0 || (status.st_mode & 077) != 0)
+        return fail(ErrorKind::refused, "use credentials " + path, "others than root can read it; chmod 600 " + path);
+    std::string text = TRY(read_file(path, largest_credentials));
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
+        text.pop_back();
+    return text;
+}
+
+content::Credential credential_of(std::string const& text, std::string const& address) {
+    std::size_t const begin = address.find("://") + 3;
+    content::Credential credential{.host = address.substr(begin, address.find('/', begin) - begin)};
+    std::size_t const colon = text.find(':');
+    if (colon == std::string::npos) {
+        credential.token = text;
+    } else {
+        credential.user = text.substr(0, colon);
+        credential.password = text.substr(colon + 1);
+    }
+    return credential;
+}
+
+std::string joined_path(DatastoreConfig const& datastore, std::string const& name) {
+    std::string path = datastore.address;
+    while (path.ends_with('/'))
+        path.pop_back();
+    if (!datastore.path.empty()) path += "/" + datastore.path;
+    return path + "/" + name;
+}
+
+/// The reference of a container without what says which version it is.
+std::string repository_of(DatastoreConfig const& datastore, std::string name) {
+    if (std::size_t const at = name.find('@'); at != std::string::npos) name.resize(at);
+    std::size_t const colon = name.rfind(':');
+    if (colon != std::string::npos && name.find('/', colon) == std::string::npos) name.resize(colon);
+    return joined_path(datastore, name);
+}
+
+State state_of(content::Progress::Phase phase) {
+    return phase == content::Progress::Phase::verifying ? State::verifying : State::downloading;
+}
+
+}  // namespace
+
+Result<Answer> Workbench::resolve(Order const& order) {
+    std::optional<Error> error;
+    for (DatastoreConfig const& datastore : order.datastores) {
+        bool const is_layout = datastore.type == DatastoreConfig::Type::directory;
+        if (datastore.type == DatastoreConfig::Type::http)
+            return fail("only an OCI registry or layout resolves names; give ContentSha256");
+        Watching watching(order);
+        image::Settings settings = place_.settings;
+        settings.cancel = order.cancel;
+        auto service = TRY(image::ImageService::open(settings, watching));
+        std::string credentials = TRY(read_credentials(datastore.credentials));
+        image::ImportOptions const options{.credentials = std::move(credentials), .is_insecure = datastore.is_insecure};
+        auto const reference =
+            image::parse_reference((is_layout ? "oci:" : "") + joined_path(datastore, order.tree->name));
+        auto digest = reference ? service.resolve(*reference, options) : std::unexpected(reference.error());
+        if (digest) return Answer{.digest = *std::move(digest)};
+        if (!error) error = std::move(digest.error());
+        if (error->kind == ErrorKind::refused) break;
+    }
+    if (!error) return fail(ErrorKind::not_found, "none of its datastores is configured");
+    return std::unexpected(*error);
+}
+
+Result<Answer> Workbench::fetch(Order const& order) {
+    std::optional<Error> error;
+    for (DatastoreConfig const& datastore : order.datastores) {
+        auto answer = fetch_from(order, datastore);
+        if (answer) return answer;
+        if (!error) error = std::move(answer.error());
+        if (error->kind == ErrorKind::refused || error->kind == ErrorKind::exhausted) break;
+    }
+    if (!error) return fail(ErrorKind::unavailable, "none of its datastores is configured");
+    return std::unexpected(*error);
+}
+
+Result<Answer> Workbench::fetch_from(Order const& order, DatastoreConfig const& datastore) {
+    if (order.tree->format == Format::container) return fetch_image(order, datastore);
+    switch (datastore.type) {
+        case DatastoreConfig::Type::http: return fetch_remote(order, datastore);
+        case DatastoreConfig::Type::directory: return fetch_local(order, datastore);
+        case DatastoreConfig::Type::registry: break;
+    }
+    return fail(ErrorKind::unsupported,
+                "a registry has containers, and the content is of format " + std::string(name_of(order.tree->format)));
+}
+
+Result<Answer> Workbench::fetch_remote(Order const& order, DatastoreConfig const& datastore) {
+    content::Access access;
+    if (!datastore.credentials.empty())
+        access.credentials.push_back(credential_of(TRY(read_credentials(datastore.credentials)), datastore.address));
+    content::Digest const digest = TRY(content::Digest::parse(order.job.digest));
+    content::BlobRequest const request{.remote = {.urls = {joined_path(datastore, order.tree->name)}},
+                                       .digest = digest,
+                                       .most_bytes = order.tree->most_bytes,
+                                       .protection = {.lease = {}, .owner = owner_of(order.tree->id)}};
+    content::Watcher const watcher{.progress =
+                                       [&order](content::Progress const& progress) {
+                                           if (order.progress)
+                                               order.progress({.job = {},
+                                                               .state = state_of(progress.phase),
+                                                               .bytes = progress.bytes,
+                                                               .total_bytes = progress.size.value_or(0)});
+                                       },
+                                   .cancel = order.cancel};
+    content::Fetcher fetcher(store_, {});
+    content::Blob const blob = TRY(fetcher.fetch_blob(access, request, watcher));
+    return Answer{.bytes = blob.size};
+}
+
+Result<Answer> Workbench::fetch_local(Order const& order, DatastoreConfig const& datastore) {
+    content::Digest const digest = TRY(content::Digest::parse(order.job.digest));
+    content::Protection const protection{.lease = {}, .owner = owner_of(order.tree->id)};
+    if (TRY(store_.protect(protection, digest)))
+        if (auto const blob = TRY(store_.find(digest))) return Answer{.bytes = blob->size};
+    std::string const path = joined_path(datastore, order.tree->name);
+    UniqueFd const source{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)};
+    struct stat status{};
+    if (!source || ::fstat(source.get(), &status) != 0) return fail(errno, "open " + path);
+    if (!S_ISREG(status.st_mode)) return fail(ErrorKind::invalid, path + " is not a regular file");
+    auto ingest = TRY(store_.begin_ingest(digest.text(), steady_now() + lock_patience, order.cancel));
+    TRY(ingest.restart());
+    TRY(ingest.reserve(static_cast<std::uint64_t>(status.st_size)));
+    UniqueFd writable = TRY(ingest.open_for_writing());
+    auto const verified =
+        content::check_file({.role = {}, .cancel = order.cancel}, {.maximum = order.tree->most_bytes, .digest = digest},
+                            source.get(), writable.get());
+    if (!verified) {
+        (void)store_.abandon(std::move(ingest));  // the error to report is that of the bytes
+        return std::unexpected(verified.error());
+    }
+    UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
+    content::Blob const blob = TRY(store_.commit(std::move(ingest), digest, {.source = path}, protection));
+    return Answer{.bytes = blob.size};
+}
+
+Result<Answer> Workbench::fetch_image(Order const& order, DatastoreConfig const& datastore) {
+    if (datastore.type == DatastoreConfig::Type::http)
+        return fail(ErrorKind::unsupported, "a container comes from an OCI registry or layout");
+    bool const is_layout = datastore.type == DatastoreConfig::Type::directory;
+    Watching watching(order);
+    image::Settings settings = place_.settings;
+    settings.cancel = order.cancel;
+    auto service = TRY(image::ImageService::open(settings, watching));
+    std::string const text =
+        (is_layout ? "oci:" : "") + repository_of(datastore, order.tree->name) + "@" + order.job.digest;
+    std::string credentials = TRY(read_credentials(datastore.credentials));
+    image::ImportOptions const options{.credentials = std::move(credentials),
+                                       .is_insecure = datastore.is_insecure,
+                                       .is_quiet = true,
+                                       .keeper = owner_of(order.tree->id)};
+    image::Imported const imported = TRY(service.import(TRY(image::parse_reference(text)), options));
+    TRY(service.hold(imported.uuid, "contentTree " + order.tree->id));
+    image::Image const image = TRY(service.get(imported.uuid));
+    return Answer{.image = imported.uuid.text(), .bytes = image.size};
+}
+
+Result<> Workbench::drop(Order const& order) {
+    auto service = TRY(image::ImageService::open_for_holding(place_.settings));
+    TRY(service.release_all("contentTree " + order.job.content));
+    return store_.remove_references(owner_of(order.job.content));
+}
+
+}  // namespace triton::volume

@@ -1,0 +1,121 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "host/content/store.h"
+#include "host/image/image_service.h"
+#include "host/image/site.h"
+#include "host/storage/pool.h"
+#include "host/volume/events.h"
+#include "host/volume/objects.h"
+#include "lib/base/result.h"
+
+namespace triton::volume {
+
+/// Where the volumes of a host are.
+struct Place {
+    image::Settings settings;
+    image::Site site;
+    std::string links;  ///< "/var/triton/volumes"
+    std::string epoch;  ///< of the database
+};
+
+/// Errors: as of image::read_site().
+Result<Place> read_place(std::string const& root);
+
+/// A job with everything that it needs to know, as it was when the core asked for it.
+struct Order {
+    Job job;
+    std::optional<VolumeRow> row = {};        ///< of the volume
+    std::optional<VolumeConfig> config = {};  ///< likewise
+    std::optional<VolumeRow> source = {};     ///< of a clone
+    std::optional<TreeConfig> tree = {};
+    std::optional<TreeRow> tree_row = {};
+    std::vector<DatastoreConfig> datastores = {};  ///< in the order of their attempts
+    int cancel = -1;                               ///< readable: give up. Borrowed
+    std::function<void(JobProgress const&)> progress = {};
+};
+
+struct Answer {
+    std::string digest = {};  ///< of a resolve
+    std::string image = {};   ///< of a fetch of a container
+    std::uint64_t bytes = 0;  ///< of a fetch
+    /// Of a build: what it needs is not in the store. It was not made.
+    bool is_content_lost = false;
+};
+
+/// What one thread works with: a store and a pool of its own. Each job can be repeated after a crash in its middle.
+class Workbench {
+public:
+    /// Errors: those of opening store and pool.
+    static Result<Workbench> open(Place const& place);
+
+    /// Errors: `refused` after a cancel; otherwise class_of() says what is to become of it.
+    Result<Answer> run(Order const& order);
+
+    /// The volumes that have a tree, and the names of other trees where volumes are.
+    struct Found {
+        std::set<VolumeKey> volumes;
+        std::vector<std::string> foreign;
+    };
+    Result<Found> look_at_trees();
+    Result<storage::Space> space() { return pool_->space(); }
+    /// st_dev of the pool.
+    Result<std::uint64_t> device() const;
+    /// The bytes that a volume takes. Errors: of storage::Pool::usage().
+    Result<std::uint64_t> usage(VolumeRow const& row);
+    // Snapshots of a volume. Those that this program makes for clones begin with "triton-", and are not shown.
+    /// Errors: `invalid` name; `exists`; those of storage::Pool.
+    Result<> snapshot(VolumeRow const& row, std::string const& name);
+    /// Nobody may be using the volume meanwhile. Errors: `not_found`; those of storage::Pool.
+    Result<> rollback(VolumeRow const& row, std::string const& name);
+    Result<> delete_snapshot(VolumeRow const& row, std::string const& name);
+    Result<std::vector<storage::SnapshotFacts>> snapshots(VolumeRow const& row);
+
+    /// Removes what killed processes have left in the pool.
+    Result<> recover();
+
+private:
+    Workbench(Place place, content::Store store, std::unique_ptr<storage::Pool> pool)
+        : place_(std::move(place)), store_(std::move(store)), pool_(std::move(pool)) {}
+
+    // build.cpp
+    Result<bool> has_content(Order const& order);
+    Result<> build(Order const& order);
+    Result<> begin_blank(Order const& order, storage::TreeName const& tree);
+    Result<> begin_clone(Order const& order, storage::TreeName const& tree);
+    Result<> fill(Order const& order, int directory);
+    Result<> copy_content(Order const& order, int file);
+    Result<> grow(Order const& order);
+    Result<> destroy(Order const& order);
+    Result<> limit(storage::TreeName const& tree, std::uint64_t bytes);
+    void link(VolumeRow const& row) const;
+
+    // fetch.cpp
+    Result<Answer> resolve(Order const& order);
+    Result<Answer> fetch(Order const& order);
+    Result<Answer> fetch_from(Order const& order, DatastoreConfig const& datastore);
+    Result<Answer> fetch_remote(Order const& order, DatastoreConfig const& datastore);
+    Result<Answer> fetch_local(Order const& order, DatastoreConfig const& datastore);
+    Result<Answer> fetch_image(Order const& order, DatastoreConfig const& datastore);
+    Result<> drop(Order const& order);
+
+    Place place_;
+    content::Store store_;
+    std::unique_ptr<storage::Pool> pool_;
+};
+
+/// "volumes/clear/<uuid>.<generation>"
+Result<storage::TreeName> tree_of(VolumeKey const& key, bool is_in_vault);
+/// "<uuid>#<generation>.raw", the name of EVE; of the file in a tree, and of links.
+std::string file_name(VolumeKey const& key, Format format);
+/// Whoever keeps the blobs of a content tree.
+content::Owner owner_of(std::string const& content);
+
+}  // namespace triton::volume

@@ -1,0 +1,337 @@
+// Commands that change nothing.
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <map>
+
+#include "lib/json/lookup.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
+#include "lib/text/printable.h"
+#include "programs/volumeadm/command_line.h"
+#include "programs/volumeadm/manager_client.h"
+
+namespace triton::program {
+
+namespace {
+
+struct Column {
+    std::string_view name;
+    std::string_view header;
+    std::string (*text)(std::string const& key, json::Object const& status);
+};
+
+std::string shown_size(std::uint64_t bytes) {
+    if (bytes == 0) return "-";
+    constexpr std::array<std::string_view, 5> units{"", "K", "M", "G", "T"};
+    std::size_t unit = 0;
+    auto size = static_cast<double>(bytes);
+    while (size >= 1024 && unit + 1 < units.size()) {
+        size /= 1024;
+        ++unit;
+    }
+    auto const tenths = static_cast<std::uint64_t>(size * 10);
+    std::string text = std::to_string(tenths / 10);
+    if (tenths < 1000 && tenths % 10 != 0) text += "." + std::to_string(tenths % 10);
+    return text + std::string(units[unit]);
+}
+
+std::string size_of(json::Object const& status, std::string_view name) {
+    return shown_size(static_cast<std::uint64_t>(json::number_of(status, name).value_or(0)));
+}
+
+std::string state_of(json::Object const& status) {
+    std::string const sub = json::text_of(status, "SubState");
+    std::string const state = json::text_of(status, "State");
+    return sub.empty() || sub == "Created" ? state : state + "/" + sub;
+}
+
+std::string error_of(json::Object const& status) {
+    std::string const text = json::text_of(json::object_of(status, "Error"), "Text");
+    return text.empty() ? "-" : text;
+}
+
+std::string text_or_dash(json::Object const& status, std::string_view name) {
+    std::string const text = json::text_of(status, name);
+    return text.empty() ? "-" : text;
+}
+
+constexpr auto volume_columns = std::to_array<Column>({
+    {"key", "KEY", [](std::string const& key, json::Object const&) { return key; }},
+    {"name", "NAME",
+     [](std::string const&, json::Object const& status) { return text_or_dash(status, "DisplayName"); }},
+    {"state", "STATE", [](std::string const&, json::Object const& status) { return state_of(status); }},
+    {"size", "SIZE", [](std::string const&, json::Object const& status) { return size_of(status, "MaxVolSize"); }},
+    {"format", "FORMAT",
+     [](std::string const&, json::Object const& status) { return text_or_dash(status, "ContentFormat"); }},
+    {"refs", "REFS",
+     [](std::string const&, json::Object const& status) {
+         return std::to_string(json::number_of(status, "RefCount").value_or(0));
+     }},
+    {"publisher", "PUBLISHER",
+     [](std::string const&, json::Object const& status) { return text_or_dash(status, "Publisher"); }},
+    {"content", "CONTENT",
+     [](std::string const&, json::Object const& status) { return text_or_dash(status, "ContentID"); }},
+    {"error", "ERROR", [](std::string const&, json::Object const& status) { return error_of(status); }},
+});
+constexpr std::string_view usual_volume_columns = "key,name,state,size,format,refs,error";
+
+constexpr auto content_columns = std::to_array<Column>({
+    {"id", "CONTENT", [](std::string const& key, json::Object const&) { return key; }},
+    {"state", "STATE", [](std::string const&, json::Object const& status) { return state_of(status); }},
+    {"format", "FORMAT", [](std::string const&, json::Object const& status) { return text_or_dash(status, "Format"); }},
+    {"done", "DONE", [](std::string const&, json::Object const& status) { return size_of(status, "CurrentSize"); }},
+    {"size", "SIZE", [](std::string const&, json::Object const& status) { return size_of(status, "TotalSize"); }},
+    {"refs", "REFS",
+     [](std::string const&, json::Object const& status) {
+         return std::to_string(json::number_of(status, "RefCount").value_or(0));
+     }},
+    {"url", "URL", [](std::string const&, json::Object const& status) { return text_or_dash(status, "RelativeURL"); }},
+    {"sha256", "SHA256",
+     [](std::string const&, json::Object const& status) { return text_or_dash(status, "ContentSha256"); }},
+    {"error", "ERROR", [](std::string const&, json::Object const& status) { return error_of(status); }},
+});
+constexpr std::string_view usual_content_columns = "id,state,format,done,size,refs,url,error";
+
+Result<std::vector<Column>> choose_columns(std::span<Column const> known, std::string_view wanted) {
+    std::vector<Column> chosen;
+    while (!wanted.empty()) {
+        std::size_t const comma = std::min(wanted.find(','), wanted.size());
+        std::string_view const name = wanted.substr(0, comma);
+        auto const column = std::ranges::find(known, name, &Column::name);
+        if (column == known.end()) return fail("there is no column " + json::shown(name));
+        chosen.push_back(*column);
+        wanted.remove_prefix(std::min(comma + 1, wanted.size()));
+    }
+    return chosen;
+}
+
+std::string table_of(std::vector<std::vector<std::string>> const& rows) {
+    std::vector<std::size_t> widths;
+    for (auto const& row : rows) {
+        widths.resize(std::max(widths.size(), row.size()));
+        for (std::size_t i = 0; i < row.size(); ++i)
+            widths[i] = std::max(widths[i], row[i].size());
+    }
+    std::string text;
+    for (auto const& row : rows) {
+        std::string line;
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            line += row[i];
+            if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
+        }
+        text += line + "\n";
+    }
+    return text;
+}
+
+void add_list_options(CLI::App& app, Options& options) {
+    app.add_flag("-c,--content", options.is_of_content, "Content trees instead of volumes.");
+    app.add_flag("-j,--json", options.as_json, "JSON instead of a table.");
+    app.add_flag("-H", options.without_header, "Without the header.");
+    app.add_option("-o", options.fields, "Columns, with commas between them.");
+}
+
+Outcome run_list(Options const& options) {
+    Statuses const statuses = TRY(read_statuses(options, options.is_of_content ? "ContentTreeStatus" : "VolumeStatus"));
+    if (options.as_json) {
+        json::Writer out;
+        out.open('[');
+        for (auto const& [key, status] : statuses)
+            out.value(status);
+        TRY(print(std::move(out.close(']')).text() + "\n"));
+        return {};
+    }
+    std::span<Column const> const known =
+        options.is_of_content ? std::span<Column const>(content_columns) : std::span<Column const>(volume_columns);
+    std::string_view const usual = options.is_of_content ? usual_content_columns : usual_volume_columns;
+    auto const columns = TRY(choose_columns(known, options.fields.empty() ? usual : options.fields));
+    std::vector<std::vector<std::string>> rows;
+    if (!options.without_header) {
+        for (std::vector<std::string>& header = rows.emplace_back(); Column const& column : columns)
+            header.emplace_back(column.header);
+    }
+    for (auto const& [key, status] : statuses) {
+        for (std::vector<std::string>& row = rows.emplace_back(); Column const& column : columns)
+            row.push_back(text::printable(column.text(key, status)));
+    }
+    TRY(print(table_of(rows)));
+    return {};
+}
+
+/// The key and the status of what a word means: a volume, or a content tree.
+struct Meant {
+    std::string kind = "VolumeConfig";
+    std::string key;
+    json::Object status;
+};
+
+Result<Meant> find_meant(Options const& options, std::string const& word) {
+    Statuses const volumes = TRY(read_statuses(options, "VolumeStatus"));
+    auto key = find_volume(volumes, word);
+    if (key) return Meant{.key = *key, .status = volumes.at(*key)};
+    if (key.error().kind != ErrorKind::not_found) return std::unexpected(key.error());
+    Statuses const trees = TRY(read_statuses(options, "ContentTreeStatus"));
+    auto const tree = trees.find(word);
+    if (tree == trees.end())
+        return fail(ErrorKind::not_found, "there is no volume and no content tree " + json::shown(word));
+    return Meant{.kind = "ContentTreeConfig", .key = word, .status = tree->second};
+}
+
+Outcome run_get(Options const& options) {
+    TRY(expect_words(options, "get", 1, 1));
+    Meant const meant = TRY(find_meant(options, options.words.front()));
+    json::Writer out;
+    TRY(print(std::move(out.value(meant.status)).text() + "\n"));
+    return {};
+}
+
+Outcome run_why(Options const& options) {
+    TRY(expect_words(options, "why", 1, 1));
+    Meant const meant = TRY(find_meant(options, options.words.front()));
+    std::string text;
+    for (std::string const& line : TRY(read_why(options, meant.kind, meant.key)))
+        text += text::printable(line) + "\n";
+    TRY(print(text));
+    return {};
+}
+
+Outcome run_show(Options const& options) {
+    TRY(expect_words(options, "show", 1, 1));
+    Meant const meant = TRY(find_meant(options, options.words.front()));
+    std::vector<std::vector<std::string>> rows;
+    for (json::Member const& member : meant.status) {
+        if (member.key == "Error") continue;  // the lines below say it
+        auto const* const text = member.node.get<std::string>();
+        json::Writer out;
+        out.value(member.node);
+        rows.push_back({member.key, text::printable(text ? *text : out.text())});
+    }
+    std::string text = table_of(rows);
+    for (std::string const& line : TRY(read_why(options, meant.kind, meant.key)))
+        text += text::printable(line) + "\n";
+    TRY(print(text));
+    return {};
+}
+
+void add_watch_options(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-j,--json", options.as_json, "Each change as a JSON object in one line.");
+    app.add_option("--until", options.until, "Ends when the volume has this state; gone: when it does not exist.");
+    app.add_option("--timeout", options.timeout, "Ends with exit code 4 after so many seconds.");
+}
+
+std::string line_of(Told const& told, bool as_json) {
+    if (as_json) {
+        json::Writer out;
+        out.open('{').member("kind", told.kind).member("key", told.key).key("object");
+        told.object ? out.value(*told.object) : out.raw("null");
+        return std::move(out.close('}')).text() + "\n";
+    }
+    if (!told.object) return told.kind + "  " + told.key + "  gone\n";
+    std::string line = told.kind + "  " + told.key + "  " + state_of(*told.object);
+    auto const total = json::number_of(*told.object, "TotalSize").value_or(0);
+    if (total > 0) line += "  " + size_of(*told.object, "CurrentSize") + " of " + size_of(*told.object, "TotalSize");
+    if (std::string const error = error_of(*told.object); error != "-") line += "  " + error;
+    return text::printable(line) + "\n";
+}
+
+Outcome run_watch(Options const& options) {
+    TRY(expect_words(options, "watch", 0, 1));
+    if (!options.until.empty() && options.words.empty()) return fail("--until needs a VOLUME");
+    Meant meant;
+    if (!options.words.empty()) meant = TRY(find_meant(options, options.words.front()));
+    std::string const kind = meant.key.empty()              ? ""
+                             : meant.kind == "VolumeConfig" ? "VolumeStatus"
+                                                            : "ContentTreeStatus";
+    auto client = TRY(ManagerClient::connect(options));
+    std::optional<TimePoint> deadline;
+    if (options.timeout > 0)
+        deadline = steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout));
+    bool is_there = false;
+    return client.watch(kind, meant.key, true, deadline, [&](Told const& told) -> Result<bool> {
+        if (told.is_complete) return options.until != "gone" || is_there;
+        is_there = told.object.has_value();
+        if (!TRY(print(line_of(told, options.as_json)))) return false;
+        if (options.until.empty()) return true;
+        return told.object ? json::text_of(*told.object, "State") != options.until : options.until != "gone";
+    });
+}
+
+/// Counts and sums by what the labels say, in the order of their first use.
+class Metric {
+public:
+    Metric(std::string_view name, std::string_view help) : name_(name), help_(help) {}
+    void add(std::string const& labels, std::uint64_t value) { values_[labels] += value; }
+    void write(std::string& out) const {
+        std::string const name = "triton_volume_" + std::string(name_);
+        out += "# HELP " + name + " " + std::string(help_) + "\n# TYPE " + name + " gauge\n";
+        for (auto const& [labels, value] : values_)
+            out += name + (labels.empty() ? "" : "{" + labels + "}") + " " + std::to_string(value) + "\n";
+    }
+
+private:
+    std::string_view name_;
+    std::string_view help_;
+    std::map<std::string, std::uint64_t> values_;
+};
+
+std::string label(std::string_view name, std::string const& value) {
+    return std::string(name) + "=\"" + value + "\"";  // words of ours, that need no escapes
+}
+
+/// Prints what there is in OpenMetrics. Source: OpenMetrics 1.0, "Text format".
+Outcome run_metrics(Options const& options) {
+    TRY(expect_words(options, "metrics", 0, 0));
+    Metric objects("objects", "Volumes and content trees by state.");
+    Metric promised("promised_bytes", "What volumes may hold, by format.");
+    Metric waiting("waiting", "Objects that a failure holds up, by its class.");
+    Metric content("content_bytes", "Bytes of content trees that are here.");
+    Metric free("free_bytes", "Bytes that are free in the pool.");
+    content.add("", 0);
+    auto const number = [](json::Object const& status, std::string_view name) {
+        return static_cast<std::uint64_t>(json::number_of(status, name).value_or(0));
+    };
+    for (auto const& [key, status] : TRY(read_statuses(options, "VolumeStatus"))) {
+        objects.add(label("kind", "volume") + "," + label("state", state_of(status)), 1);
+        if (std::string const format = json::text_of(status, "ContentFormat"); !format.empty())
+            promised.add(label("format", format), number(status, "MaxVolSize"));
+        std::string const failure = json::text_of(json::object_of(status, "Error"), "Class");
+        if (!failure.empty()) waiting.add(label("kind", "volume") + "," + label("class", failure), 1);
+    }
+    for (auto const& [key, status] : TRY(read_statuses(options, "ContentTreeStatus"))) {
+        objects.add(label("kind", "content") + "," + label("state", state_of(status)), 1);
+        content.add("", number(status, "CurrentSize"));
+        std::string const failure = json::text_of(json::object_of(status, "Error"), "Class");
+        if (!failure.empty()) waiting.add(label("kind", "content") + "," + label("class", failure), 1);
+    }
+    for (auto const& [key, status] : TRY(read_statuses(options, "VolumeMgrStatus")))
+        free.add("", number(status, "RemainingSpace"));
+    std::string text;
+    for (Metric const* const metric : {&objects, &promised, &waiting, &content, &free})
+        metric->write(text);
+    TRY(print(text + "# EOF\n"));
+    return {};
+}
+
+}  // namespace
+
+std::span<Command const> look_commands() {
+    static constexpr auto rows = std::to_array<Command>({
+        {"list", "[-c] [-j] [-H] [-o COLUMNS]", "lists volumes, or content trees", "volumeadm list -o key,state,error",
+         add_list_options, run_list},
+        {"get", "VOLUME", "prints the status of a volume or content tree as JSON", "volumeadm get data", add_words,
+         run_get},
+        {"show", "VOLUME", "prints all that is known of a volume or content tree", "volumeadm show data", add_words,
+         run_show},
+        {"metrics", "", "prints counts and bytes in OpenMetrics", "volumeadm metrics >volumes.prom",
+         [](CLI::App&, Options&) {}, run_metrics},
+        {"why", "VOLUME", "says why it is as it is, and what would help", "volumeadm why data", add_words, run_why},
+        {"watch", "[VOLUME] [-j] [--until STATE]", "prints what is, and then each change",
+         "volumeadm watch data --until CREATED_VOLUME --timeout 60", add_watch_options, run_watch},
+    });
+    return rows;
+}
+
+}  // namespace triton::program

@@ -1,0 +1,497 @@
+#include "programs/volumemgr/manager.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <ctime>
+#include <utility>
+
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "lib/json/text.h"
+
+namespace triton::program {
+
+namespace {
+
+using namespace volume;
+
+constexpr milliseconds stale_after{500};
+constexpr std::size_t most_configs = 100'000;
+constexpr milliseconds short_pause{2};
+constexpr milliseconds long_pause{25};
+constexpr std::size_t many_jobs = 16;
+constexpr std::array<std::string_view, 4> config_kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
+                                                       "DatastoreConfig"};
+
+BootTime boot_now() {
+    timespec now{};
+    (void)::clock_gettime(CLOCK_BOOTTIME, &now);  // cannot fail
+    return std::chrono::seconds(now.tv_sec) + std::chrono::duration_cast<milliseconds>(nanoseconds(now.tv_nsec));
+}
+
+/// Whether an error of this job is what a server said.
+bool asks_a_server(Job::Kind kind) { return kind == Job::Kind::resolve || kind == Job::Kind::fetch; }
+
+std::string text_of(VolumeKey const& key) { return key.text(); }
+std::string text_of(ReferenceKey const& key) { return key.text(); }
+std::string text_of(std::string const& key) { return key; }
+
+/// The kind and key of what the core forgets.
+Manager::Name name_of_object(std::variant<VolumeKey, std::string, ReferenceKey> const& object) {
+    constexpr std::array<std::string_view, 3> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig"};
+    return {std::string(kinds[object.index()]), std::visit([](auto const& key) { return text_of(key); }, object)};
+}
+
+}  // namespace
+
+Manager::Manager(EventLoop& loop, log::Log& log, Settings settings, Board& board, Keeper& keeper, Workers& workers)
+    : loop_(loop),
+      log_(log),
+      board_(board),
+      keeper_(keeper),
+      workers_(workers),
+      core_(std::move(settings)),
+      timer_(loop, [this] { feed(TimePassed{}); }),
+      writing_(loop, [this] { keeper_.begin(); }) {}
+
+Manager::~Manager() = default;
+
+void Manager::begin(AllRows rows, std::function<void()> begun) {
+    Loaded loaded{.volumes = std::move(rows.volumes), .trees = std::move(rows.trees)};
+    for (Config& config : rows.configs) {
+        struct Keep {
+            Loaded& into;
+            void operator()(VolumeConfig const& one) const { into.objects.emplace_back(one); }
+            void operator()(TreeConfig const& one) const { into.objects.emplace_back(one); }
+            void operator()(ReferenceConfig const& one) const { into.objects.emplace_back(one); }
+            void operator()(DatastoreConfig const& /*one*/) const {}
+        };
+        std::visit(Keep{loaded}, config);
+        std::string key = key_of(config);
+        configs_[std::string(kind_of(config))].insert_or_assign(std::move(key), std::move(config));
+        ++config_count_;
+    }
+    auto task = [this, loaded = std::move(loaded),
+                 begun = std::move(begun)](Result<Workbench>& bench) -> std::function<void()> {
+        auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
+        if (bench) (void)bench->recover();  // what it cannot remove now it removes the next time
+        std::uint64_t const device = bench ? bench->device().value_or(0) : 0;
+        return [this, loaded, found = std::move(found), device, begun] {
+            device_ = device;
+            if (!found) log_.write(log::LogLevel::error, "no-pool", found.error().text());
+            if (found) {
+                for (std::string const& name : found->foreign)
+                    log_.write(log::LogLevel::warning, "foreign-tree", "is not of a volume: " + name);
+            }
+            has_begun_ = true;
+            feed(loaded);
+            if (found) feed(TreesSeen{found->volumes});
+            // What was published before is all that they have: it is durable.
+            for (char const* const publisher : {"vmadm", "base", "admin"})
+                feed(PublisherComplete{publisher});
+            look_at_space();
+            begun();
+        };
+    };
+    workers_.run(std::move(task));
+}
+
+// --- what others ask for
+
+Result<> Manager::check(Config const& config) const {
+    std::string const kind(kind_of(config));
+    Config const* const there = find(kind, key_of(config));
+    if (there && publisher_of(*there) != publisher_of(config))
+        return fail(ErrorKind::exists,
+                    kind + " " + key_of(config) + " is published by " + json::shown(publisher_of(*there)));
+    if (!there && config_count_ >= most_configs)
+        return fail(ErrorKind::exhausted, "there are " + std::to_string(config_count_) + " objects already");
+    if (auto const* const reference = std::get_if<ReferenceConfig>(&config)) return check_reference(*reference);
+    return {};
+}
+
+/// Two that write one file would destroy it.
+Result<> Manager::check_reference(ReferenceConfig const& config) const {
+    VolumeConfig const* const volume = core_.config(config.key.volume);
+    VolumeRow const* const row = core_.row(config.key.volume);
+    bool const is_file = row ? layout_of(row->format) == Layout::file : volume && volume->layout == Layout::file;
+    if (!is_file || (volume && volume->is_read_only)) return {};
+    for (std::string const& user : core_.users_of(config.key.volume)) {
+        if (user != config.key.user)
+            return fail(ErrorKind::refused, "volume " + config.key.volume.text() + " is a file that " + user +
+                                                " writes; a second user needs it read-only");
+    }
+    return {};
+}
+
+void Manager::put(std::vector<Config> configs, Done done) {
+    std::map<VolumeKey, std::string> users;  // within this call
+    for (Config const& config : configs) {
+        auto checked = check(config);
+        auto const* const reference = std::get_if<ReferenceConfig>(&config);
+        if (checked && reference) {
+            auto const [other, is_first] = users.try_emplace(reference->key.volume, reference->key.user);
+            VolumeConfig const* const volume = core_.config(reference->key.volume);
+            if (!is_first && other->second != reference->key.user && volume && volume->layout == Layout::file &&
+                !volume->is_read_only)
+                checked = fail(ErrorKind::refused,
+                               "volume " + reference->key.volume.text() + " is a file, which only one can write");
+        }
+        if (!checked) return done(checked);
+    }
+    bool const needs_room = std::ranges::any_of(configs, [](Config const& config) {
+        auto const* const volume = std::get_if<VolumeConfig>(&config);
+        auto const* const tree = std::get_if<TreeConfig>(&config);
+        return (volume && volume->most_bytes > 0) || (tree && tree->most_bytes > 0);
+    });
+    std::vector<Change> changes(configs.begin(), configs.end());
+    keeper_.write(std::move(changes),
+                  [this, needs_room, configs = std::move(configs), done = std::move(done)](Result<> const& written) {
+                      if (!written) return done(written);
+                      auto tell = [this, configs, done] {
+                          for (Config const& config : configs)
+                              tell_core(config);
+                          done({});
+                      };
+                      // Others use the disk, too: what was free a while ago is not promised.
+                      bool const is_stale = !looked_at_ || loop_.now() > *looked_at_ + stale_after;
+                      if (needs_room && is_stale) return look_at_space(std::move(tell));
+                      tell();
+                  });
+}
+
+void Manager::tell_core(Config const& config) {
+    auto const [place, is_new] = configs_[std::string(kind_of(config))].insert_or_assign(key_of(config), config);
+    if (is_new) ++config_count_;
+    struct Tell {
+        Manager& manager;
+        void operator()(VolumeConfig const& one) const { manager.feed(Put{one}); }
+        void operator()(TreeConfig const& one) const { manager.feed(Put{one}); }
+        void operator()(ReferenceConfig const& one) const {
+            manager.feed(Put{one});
+            manager.publish_references(one.key.volume);
+        }
+        // Content that has waited for it, or failed because of how it was, is tried again.
+        void operator()(DatastoreConfig const& /*one*/) const { manager.feed(RetryAsked{}); }
+    };
+    std::visit(Tell{*this}, config);
+}
+
+Result<> Manager::check_removal(std::string const& publisher, Name const& name) const {
+    if (std::ranges::find(config_kinds, name.kind) == config_kinds.end())
+        return fail("there are no objects of kind " + json::shown(name.kind));
+    Config const* const config = find(name.kind, name.key);
+    if (config && publisher_of(*config) != publisher)
+        return fail(ErrorKind::refused,
+                    name.kind + " " + name.key + " is published by " + json::shown(publisher_of(*config)));
+    auto const* const volume = config ? std::get_if<VolumeConfig>(config) : nullptr;
+    if (!volume) return {};
+    auto const users = core_.users_of(volume->key);
+    if (users.empty()) return {};
+    std::string text = "volume " + name.key + " is used by " + users.front();
+    if (users.size() > 1) text += " and " + std::to_string(users.size() - 1) + " more";
+    return fail(ErrorKind::busy, text);
+}
+
+void Manager::remove(std::string const& publisher, std::vector<Name> const& names, Done done) {
+    std::vector<Change> changes;
+    for (Name const& name : names) {
+        auto checked = check_removal(publisher, name);
+        if (!checked) return done(checked);
+        if (!find(name.kind, name.key)) continue;
+        changes.emplace_back(EraseConfig{name.kind, name.key});
+        // In the same step, so that a crash after it leaves no volume that waits for its grace.
+        auto const key = name.kind == config_kinds[0] ? VolumeKey::parse(name.key) : std::nullopt;
+        VolumeRow const* const row = key ? core_.row(*key) : nullptr;
+        if (!row || row->stage != VolumeRow::Stage::made) continue;
+        VolumeRow deleting = *row;
+        deleting.stage = VolumeRow::Stage::deleting;
+        changes.emplace_back(std::move(deleting));
+    }
+    if (changes.empty()) return done({});
+    keeper_.write(std::move(changes), [this, names, done = std::move(done)](Result<> const& written) {
+        if (written) {
+            for (Name const& name : names)
+                forget(name);
+        }
+        done(written);
+    });
+}
+
+void Manager::forget(Name const& name) {
+    auto const kind = configs_.find(name.kind);
+    if (kind == configs_.end()) return;
+    auto const found = kind->second.find(name.key);
+    if (found == kind->second.end()) return;
+    Config const config = std::move(found->second);
+    kind->second.erase(found);
+    --config_count_;
+    if (auto const* const volume = std::get_if<VolumeConfig>(&config)) feed(Removed{volume->key});
+    if (auto const* const tree = std::get_if<TreeConfig>(&config)) feed(Removed{tree->id});
+    if (auto const* const reference = std::get_if<ReferenceConfig>(&config)) {
+        feed(Removed{reference->key});
+        board_.remove("VolumeRefStatus", reference->key.text());
+    }
+}
+
+Result<VolumeRow> Manager::made_row(std::string const& key) const {
+    auto const parsed = VolumeKey::parse(key);
+    VolumeRow const* const row = parsed ? core_.row(*parsed) : nullptr;
+    if (!row) return fail(ErrorKind::not_found, "there is no volume " + json::shown(key));
+    if (row->stage != VolumeRow::Stage::made)
+        return fail(ErrorKind::refused, "volume " + key + " is being made or removed");
+    return *row;
+}
+
+void Manager::act_on_snapshot(std::string const& key, SnapshotAct act, std::string const& name, Done done) {
+    auto const row = made_row(key);
+    if (!row) return done(std::unexpected(row.error()));
+    auto const users = core_.users_of(row->key);
+    if (act == SnapshotAct::rollback && !users.empty())
+        return done(fail(ErrorKind::refused, "volume " + key + " is used by " + users.front() +
+                                                 "; a rollback would change it under its hands"));
+    ++acts_;
+    workers_.run(
+        [this, row = *row, act, name, done = std::move(done)](Result<Workbench>& bench) -> std::function<void()> {
+            Result<> acted;
+            if (!bench)
+                acted = std::unexpected(bench.error());
+            else if (act == SnapshotAct::make)
+                acted = bench->snapshot(row, name);
+            else
+                acted = act == SnapshotAct::rollback ? bench->rollback(row, name) : bench->delete_snapshot(row, name);
+            return [this, acted, done] {
+                --acts_;
+                done(acted);
+            };
+        });
+}
+
+void Manager::list_snapshots(std::string const& key, GotSnapshots got) {
+    auto const row = made_row(key);
+    if (!row) return got(std::unexpected(row.error()));
+    workers_.run([row = *row, got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
+        auto all = bench ? bench->snapshots(row) : std::unexpected(bench.error());
+        return [all = std::move(all), got] { got(all); };
+    });
+}
+
+void Manager::restart(std::string const& publisher) { feed(PublisherRestarted{publisher}); }
+void Manager::complete(std::string const& publisher) { feed(PublisherComplete{publisher}); }
+void Manager::retry() { feed(RetryAsked{}); }
+
+void Manager::set_maintenance(bool is_on) {
+    is_in_maintenance_ = is_on;
+    feed(MaintenanceSet{is_on});
+}
+
+std::vector<Unclaimed> Manager::collect(bool is_dry_run) {
+    std::vector<Unclaimed> all;
+    for (Core::Unclaimed const& one : core_.unclaimed())
+        all.push_back({one.key.text(), one.reason, one.is_collectable});
+    if (!is_dry_run) feed(CollectAsked{});
+    return all;
+}
+
+std::vector<std::string> Manager::why(std::string_view kind, std::string const& key) const {
+    if (kind == config_kinds[1]) return core_.why(key);
+    auto const parsed = VolumeKey::parse(key);
+    if (!parsed) return {json::shown(key) + " is no volume: expected UUID#GENERATION"};
+    return core_.why(*parsed);
+}
+
+Config const* Manager::find(std::string const& kind, std::string const& key) const {
+    auto const of_kind = configs_.find(kind);
+    if (of_kind == configs_.end()) return nullptr;
+    auto const found = of_kind->second.find(key);
+    return found == of_kind->second.end() ? nullptr : &found->second;
+}
+
+bool Manager::is_settled() const {
+    return has_begun_ && acts_ == 0 && !is_in_maintenance_ && core_.is_settled() && keeper_.is_idle();
+}
+
+/// While several jobs run, what one of them has to say waits a moment for the others: a transaction costs three fsyncs
+/// however many rows it has.
+void Manager::end_round() {
+    if (keeper_.is_idle() || writing_.is_armed()) return;
+    if (running_.size() < 2) return keeper_.begin();
+    writing_.arm(loop_.now() + (running_.size() < many_jobs ? short_pause : long_pause));
+}
+
+// --- the core
+
+void Manager::feed(Event const& event) {
+    core_.on(event, boot_now());
+    // An action may feed the core again; then it performs what follows from that.
+    for (Action const& action : core_.take())
+        perform(action);
+    auto const next = core_.next();
+    timer_.arm(next ? std::optional(steady_now() + std::max(BootTime(0), *next - boot_now())) : std::nullopt);
+}
+
+void Manager::perform(Action const& action) {
+    struct Perform {
+        Manager& manager;
+        void operator()(Save const& save) const { manager.perform_save(save); }
+        void operator()(Forget const& one) const {
+            Name const name = name_of_object(one.object);
+            manager.forget(name);
+            manager.keeper_.write({EraseConfig{name.kind, name.key}}, [](Result<> const&) {});
+        }
+        void operator()(StartJob const& one) const { manager.start(one); }
+        void operator()(CancelJob const& one) const {
+            auto const found = manager.running_.find(one.id);
+            if (found == manager.running_.end()) return;
+            std::uint64_t const signal = 1;
+            (void)!::write(found->second.cancel.get(), &signal, sizeof signal);
+            found->second.is_cancelled = true;
+        }
+        void operator()(PublishVolume const& one) const { manager.publish(one.status); }
+        void operator()(PublishTree const& one) const {
+            json::Writer out;
+            write_status(out, one.status, manager.core_.config(one.status.id));
+            manager.board_.publish("ContentTreeStatus", one.status.id, std::move(out).text());
+        }
+        void operator()(UnpublishVolume const& one) const { manager.board_.remove("VolumeStatus", one.key.text()); }
+        void operator()(UnpublishTree const& one) const { manager.board_.remove("ContentTreeStatus", one.id); }
+        void operator()(LookAtSpace const& /*one*/) const { manager.look_at_space(); }
+        // Without a vault it stays locked, and volumes that need one say so.
+        void operator()(LookAtVault const& /*one*/) const {}
+    };
+    std::visit(Perform{*this}, action);
+}
+
+void Manager::perform_save(Save const& save) {
+    struct Make {
+        std::uint64_t device;
+        std::vector<Change> operator()(VolumeRow const& row) const {
+            if (row.stage == VolumeRow::Stage::deleting) return {row};
+            return {row, SetPromise{row.key, device, row.bytes, 0}};
+        }
+        std::vector<Change> operator()(TreeRow const& row) const { return {row}; }
+        std::vector<Change> operator()(Save::EraseVolume const& one) const { return {one}; }
+        std::vector<Change> operator()(Save::EraseTree const& one) const { return {one}; }
+    };
+    SaveId const id = save.id;
+    keeper_.write(std::visit(Make{device_}, save.change), [this, id](Result<> const& written) {
+        if (written) return feed(Saved{id});
+        log_.write(log::LogLevel::error, "not-saved", written.error().text());
+        feed(SaveFailed{id, {class_of(written.error().kind, false), written.error().text()}});
+    });
+}
+
+Order Manager::order_of(Job const& job) const {
+    Order order{.job = job};
+    if (VolumeRow const* const row = core_.row(job.volume)) order.row = *row;
+    if (VolumeConfig const* const config = core_.config(job.volume)) order.config = *config;
+    if (order.config && order.config->source) {
+        if (VolumeRow const* const source = core_.row(*order.config->source)) order.source = *source;
+    }
+    std::string const content = !job.content.empty() ? job.content : order.row ? order.row->content : "";
+    if (TreeConfig const* const tree = core_.config(content)) order.tree = *tree;
+    if (TreeRow const* const row = core_.row(content)) order.tree_row = *row;
+    if (!order.tree) return order;
+    for (Uuid const& id : order.tree->datastores) {
+        if (Config const* const config = find("DatastoreConfig", id.text()))
+            order.datastores.push_back(std::get<DatastoreConfig>(*config));
+    }
+    return order;
+}
+
+void Manager::start(StartJob const& start) {
+    Running& running = running_[start.id];
+    running.kind = start.job.kind;
+    if (VolumeRow const* const row = core_.row(start.job.volume)) running.content = row->content;
+    running.cancel = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    JobId const id = start.id;
+    auto order = std::make_shared<Order>(order_of(start.job));
+    order->cancel = running.cancel.get();
+    order->progress = [this, id](JobProgress progress) {
+        progress.job = id;
+        workers_.tell([this, progress] { feed(progress); });
+    };
+    workers_.run([this, id, order](Result<Workbench>& bench) -> std::function<void()> {
+        auto answer = bench ? bench->run(*order) : std::unexpected(bench.error());
+        return [this, id, answer = std::move(answer)] { finish(id, answer); };
+    });
+}
+
+void Manager::finish(JobId id, Result<Answer> const& answer) {
+    auto const node = running_.extract(id);
+    if (node.empty()) return;
+    Running const& running = node.mapped();
+    if (answer && answer->is_content_lost) {
+        std::string const text =
+            "content tree " + running.content + " is not in the store any more; it is fetched again";
+        log_.write(log::LogLevel::warning, "content-lost", text);
+        feed(JobFailed{id, {FailureClass::transient, text}});
+        return feed(ContentLost{running.content});
+    }
+    if (answer)
+        return feed(JobDone{.job = id, .digest = answer->digest, .bytes = answer->bytes, .image = answer->image});
+    if (running.is_cancelled) return feed(JobCancelled{id});
+    Failure failure{class_of(answer.error().kind, asks_a_server(running.kind)), answer.error().text()};
+    log_.write(log::LogLevel::warning, "job-failed", std::string(name_of(running.kind)) + ": " + answer.error().text());
+    feed(JobFailed{id, std::move(failure)});
+    if (answer.error().kind == ErrorKind::exhausted) look_at_space();
+}
+
+void Manager::look_at_space(std::function<void()> then) {
+    if (then) when_seen_.push_back(std::move(then));
+    if (std::exchange(is_looking_, true)) return;
+    std::vector<VolumeRow> rows;
+    for (auto const& [key, config] : configs_["VolumeConfig"]) {
+        VolumeRow const* const row = core_.row(std::get<VolumeConfig>(config).key);
+        if (row && row->stage == VolumeRow::Stage::made && row->bytes > 0) rows.push_back(*row);
+    }
+    workers_.run([this, rows = std::move(rows)](Result<Workbench>& bench) -> std::function<void()> {
+        SpaceSeen seen;
+        std::vector<Change> promises;
+        std::uint64_t const device = bench ? bench->device().value_or(0) : 0;
+        auto const space = bench ? bench->space() : std::unexpected(bench.error());
+        if (space) seen.free[FileSystem::clear] = space->free;
+        for (VolumeRow const& row : rows) {
+            auto const used = bench ? bench->usage(row) : std::unexpected(bench.error());
+            if (!used) continue;
+            seen.used[row.key] = *used;
+            promises.emplace_back(SetPromise{row.key, device, row.bytes, *used});
+        }
+        return [this, seen = std::move(seen), promises = std::move(promises), space]() mutable {
+            is_looking_ = false;
+            if (!promises.empty()) keeper_.write(std::move(promises), [](Result<> const&) {});
+            json::Writer out;
+            out.open('{').member("Initialized", space.has_value());
+            out.member("RemainingSpace", space ? space->free : 0);
+            out.member("UnmetCondition", space ? std::string() : space.error().text()).close('}');
+            board_.publish("VolumeMgrStatus", "volumemgr", std::move(out).text());
+            feed(seen);
+            looked_at_ = loop_.now();
+            for (auto const& call : std::exchange(when_seen_, {}))
+                call();
+        };
+    });
+}
+
+void Manager::publish(VolumeStatus const& status) {
+    json::Writer out;
+    write_status(out, status, core_.config(status.key), core_.row(status.key));
+    board_.publish("VolumeStatus", status.key.text(), std::move(out).text());
+    publish_references(status.key);
+}
+
+void Manager::publish_references(VolumeKey const& key) {
+    auto const status = core_.status(key);
+    if (!status) return;
+    for (std::string const& user : core_.users_of(key)) {
+        json::Writer out;
+        out.open('{').member("VolumeID", key.id.text()).member("GenerationCounter", key.generation);
+        out.member("AppUUID", user).member("State", name_of(status->state));
+        out.member("SubState", name_of(status->sub_state)).member("MaxVolSize", status->most_bytes).close('}');
+        board_.publish("VolumeRefStatus", ReferenceKey{key, user}.text(), std::move(out).text());
+    }
+}
+
+}  // namespace triton::program

@@ -1,0 +1,114 @@
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "host/volume/keep/rows.h"
+#include "host/volume/work/workbench.h"
+#include "lib/base/event_loop.h"
+#include "lib/base/result.h"
+#include "lib/base/unique_fd.h"
+
+namespace triton::program {
+
+/// What other threads have to say to the loop.
+class Mailbox {
+public:
+    static Result<std::unique_ptr<Mailbox>> create(EventLoop& loop);
+    /// `call` is called by the loop. From any thread.
+    void post(std::function<void()> call);
+
+private:
+    Mailbox() = default;
+    void take();
+
+    std::mutex mutex_;
+    std::deque<std::function<void()>> calls_;
+    UniqueFd event_;
+    EventLoop::Watch watch_;
+};
+
+/// A thread with one queue. What it does, it does with something of its own.
+class TaskThread {
+public:
+    /// Errors: as of start_thread().
+    Result<> start();
+    ~TaskThread();
+    void run(std::function<void()> task);
+
+private:
+    void go();
+
+    std::mutex mutex_;
+    std::condition_variable has_changed_;
+    std::deque<std::function<void()>> tasks_;
+    bool is_ending_ = false;
+    std::thread thread_;
+};
+
+/// Writes changes into the database, many in one transaction: all that come while one transaction is being made
+/// durable are the next one.
+class Keeper {
+public:
+    using Done = std::function<void(Result<> const&)>;
+
+    Keeper(Mailbox& mailbox, std::string database) : mailbox_(mailbox), path_(std::move(database)) {}
+    Result<> start() { return thread_.start(); }
+    /// `done` is called by the loop, in the order of these calls.
+    void write(std::vector<volume::Change> changes, Done done);
+    /// Begins a transaction with what waits, unless one is under way: at the end of each round.
+    void begin();
+    [[nodiscard]] bool is_idle() const { return !is_writing_ && waiting_done_.empty(); }
+
+private:
+    struct Batch {
+        std::vector<volume::Change> changes;
+        std::vector<Done> done;
+    };
+    Result<> write_now(Batch const& batch);
+
+    Mailbox& mailbox_;
+    std::string path_;
+    std::vector<volume::Change> waiting_;
+    std::vector<Done> waiting_done_;
+    bool is_writing_ = false;
+    std::optional<content::Database> database_;  // of the thread
+    std::optional<volume::Rows> rows_;           // likewise
+    TaskThread thread_;                          // the last: it ends before what it uses
+};
+
+/// Threads that do jobs, each with a workbench of its own. They live as long as this: a role dies with the thread that
+/// has started it.
+class Workers {
+public:
+    /// Called by a worker. Returns what the loop then does.
+    using Task = std::function<std::function<void()>(Result<volume::Workbench>& bench)>;
+
+    Workers(Mailbox& mailbox, volume::Place place) : mailbox_(mailbox), place_(std::move(place)) {}
+    ~Workers();
+    /// Errors: as of start_thread().
+    Result<> start(std::size_t count);
+    void run(Task task);
+    /// What a task has to say before its end. Called by a worker.
+    void tell(std::function<void()> call) { mailbox_.post(std::move(call)); }
+
+private:
+    void go();
+
+    Mailbox& mailbox_;
+    volume::Place place_;
+    std::mutex mutex_;
+    std::condition_variable has_changed_;
+    std::deque<Task> tasks_;
+    bool is_ending_ = false;
+    std::vector<std::thread> threads_;
+};
+
+}  // namespace triton::program

@@ -1,0 +1,212 @@
+#include "host/volume/core.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::volume {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::ElementsAre;
+
+constexpr std::uint64_t gib = 1ULL << 30;
+
+VolumeKey key(std::uint8_t number) {
+    Uuid::Bytes bytes{};
+    bytes[15] = number;
+    return {Uuid::of_bytes(bytes, 4), 0};
+}
+std::string name(std::uint8_t number) { return key(number).text(); }
+
+VolumeConfig blank(std::uint8_t number, std::uint64_t bytes = gib) {
+    return {.key = key(number), .publisher = "admin", .most_bytes = bytes};
+}
+
+std::string text_of(Action const& action) {
+    struct Visitor {
+        std::string operator()(Save const& save) const {
+            if (auto const* const row = std::get_if<VolumeRow>(&save.change)) {
+                static constexpr std::array<std::string_view, 3> stages{"intent", "made", "deleting"};
+                return "save " + std::string(stages[static_cast<std::size_t>(row->stage)]);
+            }
+            if (auto const* const tree = std::get_if<TreeRow>(&save.change))
+                return tree->is_loaded ? "save loaded" : "save " + tree->digest;
+            return "save erase";
+        }
+        std::string operator()(Forget const&) const { return "forget"; }
+        std::string operator()(StartJob const& start) const { return "start " + std::string(name_of(start.job.kind)); }
+        std::string operator()(CancelJob const&) const { return "cancel"; }
+        std::string operator()(PublishVolume const& publish) const {
+            return std::string(name_of(publish.status.state)) + "/" + std::string(name_of(publish.status.sub_state)) +
+                   (publish.status.error ? " " + publish.status.error->text : "");
+        }
+        std::string operator()(PublishTree const& publish) const {
+            return "tree " + std::string(name_of(publish.status.state));
+        }
+        std::string operator()(UnpublishVolume const&) const { return "unpublish"; }
+        std::string operator()(UnpublishTree const&) const { return "unpublish tree"; }
+        std::string operator()(LookAtSpace const&) const { return "look at space"; }
+        std::string operator()(LookAtVault const&) const { return "look at vault"; }
+    };
+    return std::visit(Visitor{}, action);
+}
+
+/// A core, the actions of each event as text, and the ids of what it last saved and started.
+class CoreTest : public testing::Test {
+protected:
+    CoreTest() {
+        std::map<FileSystem, std::uint64_t> const free{{FileSystem::clear, 10 * gib}};
+        on(SpaceSeen{free, {}});
+    }
+    std::vector<std::string> on(Event const& event) {
+        core_.on(event, now_);
+        std::vector<std::string> texts;
+        for (Action const& action : core_.take()) {
+            texts.push_back(text_of(action));
+            if (auto const* const save = std::get_if<Save>(&action)) save_ = save->id;
+            if (auto const* const start = std::get_if<StartJob>(&action)) job_ = start->id;
+        }
+        return texts;
+    }
+    void create(std::uint8_t number) {
+        on(Put{blank(number)});
+        on(Saved{save_});
+        on(JobDone{job_});
+        on(Saved{save_});
+        ASSERT_EQ(core_.status(key(number))->state, State::created_volume);
+    }
+
+    Core core_{Settings{.publishers = {"admin"}}};
+    BootTime now_ = 1h;
+    SaveId save_{};
+    JobId job_{};
+};
+
+TEST_F(CoreTest, SavesWhatItIsAboutToDoBeforeItDoesIt) {
+    EXPECT_THAT(on(Put{blank(1)}), ElementsAre("save intent", "INITIAL/"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start build", "CREATING_VOLUME/Initial"));
+    EXPECT_THAT(on(JobProgress{.job = job_, .sub_state = SubState::prepare_done}),
+                ElementsAre("CREATING_VOLUME/PrepareDone"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("save made", "CREATING_VOLUME/Created"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("CREATED_VOLUME/Created"));
+    EXPECT_TRUE(core_.is_settled());
+    EXPECT_THAT(on(Removed{key(1)}), ElementsAre("save deleting", "CREATED_VOLUME/Created"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start destroy", "CREATED_VOLUME/Deleting"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("save erase"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("unpublish"));
+    EXPECT_TRUE(core_.is_settled());
+    EXPECT_EQ(core_.ledger().outstanding(FileSystem::clear), 0U);
+}
+
+TEST_F(CoreTest, AVolumeWithAUserStaysWithoutItsConfiguration) {
+    create(1);
+    ReferenceKey const web{key(1), "web"};
+    on(Put{ReferenceConfig{.key = web, .publisher = "admin"}});
+    EXPECT_THAT(on(Removed{key(1)}), ElementsAre("CREATED_VOLUME/Created"));
+    EXPECT_THAT(core_.why(key(1)),
+                ElementsAre("volume " + name(1) + " is CREATED_VOLUME/Created", "it is used by web"));
+    EXPECT_THAT(on(Removed{web}), ElementsAre("save deleting", "CREATED_VOLUME/Created"));
+}
+
+TEST_F(CoreTest, WhatWasFoundHasItsGrace) {
+    Core fresh(Settings{.publishers = {"admin"}});
+    VolumeRow const row{.key = key(1), .stage = VolumeRow::Stage::made, .bytes = gib};
+    fresh.on(Loaded{.volumes = {row}}, now_);
+    fresh.on(TreesSeen{{key(1)}}, now_);
+    EXPECT_EQ(fresh.next(), std::nullopt) << "the grace begins when all publishers are complete";
+    fresh.on(PublisherComplete{"admin"}, now_);
+    EXPECT_EQ(fresh.next(), now_ + 3600s);
+    EXPECT_EQ(fresh.status(key(1))->publisher, "unknown");
+    fresh.take();
+    fresh.on(Put{blank(1)}, now_ + 3599s);  // claimed in time
+    EXPECT_EQ(fresh.status(key(1))->publisher, "admin");
+    EXPECT_EQ(fresh.next(), std::nullopt);
+}
+
+TEST_F(CoreTest, RoomIsWaitedFor) {
+    EXPECT_THAT(on(Put{blank(1, 100 * gib)}),
+                ElementsAre("INITIAL/ Remaining disk space 10670309376, volume needs 107374182400", "look at space",
+                            "look at vault"));
+    EXPECT_EQ(core_.next(), now_ + 5s);
+    EXPECT_THAT(on(SpaceSeen{{{FileSystem::clear, 200 * gib}}, {}}), ElementsAre("save intent", "INITIAL/"));
+}
+
+TEST_F(CoreTest, NoByteIsPromisedTwice) {
+    on(Put{blank(1, 6 * gib)});
+    EXPECT_THAT(on(Put{blank(2, 6 * gib)}).front(), testing::HasSubstr("Remaining disk space"));
+    EXPECT_THAT(core_.why(key(2)), testing::Contains("6442450944 bytes are promised to others and not written yet"));
+}
+
+TEST_F(CoreTest, AFailedStepIsTriedAgainAndShown) {
+    on(Put{blank(1)});
+    on(Saved{save_});
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::transient, "the pool is busy"}}),
+                ElementsAre("CREATING_VOLUME/Initial the pool is busy"));
+    auto const next = core_.next();
+    ASSERT_TRUE(next);
+    EXPECT_THAT(on(TimePassed{}), ElementsAre());
+    now_ = *next;
+    EXPECT_THAT(on(TimePassed{}), ElementsAre("start build"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("save made", "CREATING_VOLUME/Created"));
+}
+
+TEST_F(CoreTest, WhatCannotBeChangedSaysWhatIsNeeded) {
+    create(1);
+    EXPECT_THAT(
+        on(Put{blank(1, gib / 2)}),
+        ElementsAre(
+            "CREATED_VOLUME/Created it has 1073741824 bytes and cannot shrink to 536870912; generation 1 is needed"));
+    EXPECT_THAT(on(Put{blank(1, 2 * gib)}), ElementsAre("start grow", "CREATED_VOLUME/Created"));
+}
+
+TEST_F(CoreTest, ATagIsResolvedOnce) {
+    EXPECT_THAT(on(Put{TreeConfig{.id = "web", .publisher = "admin", .name = "web:1", .most_bytes = gib}}),
+                ElementsAre("start resolve", "tree RESOLVING_TAG"));
+    EXPECT_THAT(on(JobDone{job_, "sha256:1"}), ElementsAre("save sha256:1"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree RESOLVED_TAG"));
+    EXPECT_THAT(on(JobProgress{.job = job_, .state = State::downloading}), ElementsAre("tree DOWNLOADING"));
+    EXPECT_THAT(on(JobDone{job_, "", 5}), ElementsAre("save loaded"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("tree LOADED"));
+}
+
+TEST_F(CoreTest, LostContentIsFetchedAgain) {
+    on(Put{TreeConfig{.id = "web", .publisher = "admin", .name = "web:1", .digest = "sha256:1", .most_bytes = gib}});
+    on(Saved{save_});
+    on(JobDone{job_, "", 5});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("tree LOADED"));
+    EXPECT_THAT(on(ContentLost{"other"}), ElementsAre());
+    EXPECT_THAT(on(ContentLost{"web"}), ElementsAre("save sha256:1", "tree DOWNLOADING"));
+    EXPECT_THAT(on(ContentLost{"web"}), ElementsAre());
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree DOWNLOADING"));
+}
+
+TEST_F(CoreTest, WhatIsUnclaimedGoesAtOnceWhenThatIsAskedFor) {
+    Core fresh(Settings{.publishers = {"admin"}});
+    VolumeRow const row{.key = key(1), .stage = VolumeRow::Stage::made, .bytes = gib};
+    fresh.on(Loaded{.volumes = {row}, .objects = {blank(2)}}, now_);
+    fresh.on(TreesSeen{{key(1)}}, now_);
+    fresh.take();
+    fresh.on(CollectAsked{}, now_);
+    EXPECT_TRUE(fresh.take().empty()) << "not before all publishers are complete";
+    EXPECT_EQ(fresh.unclaimed().at(0).reason, "nobody claims it, but not all publishers have said what they want");
+    fresh.on(PublisherComplete{"admin"}, now_);
+    ASSERT_EQ(fresh.unclaimed().size(), 1U);
+    EXPECT_TRUE(fresh.unclaimed().at(0).is_collectable);
+    fresh.take();
+    fresh.on(CollectAsked{}, now_);
+    auto const actions = fresh.take();
+    ASSERT_FALSE(actions.empty());
+    EXPECT_EQ(text_of(actions.front()), "save deleting");
+}
+
+TEST_F(CoreTest, LostDataAreNotMadeAnew) {
+    create(1);
+    EXPECT_THAT(
+        on(TreesSeen{}),
+        ElementsAre("CREATED_VOLUME/Created its data are not in the pool; delete the volume, or bring the pool back"));
+    EXPECT_THAT(on(RetryAsked{}), ElementsAre());
+    EXPECT_THAT(on(TreesSeen{{key(1)}}), ElementsAre("CREATED_VOLUME/Created"));
+}
+
+}  // namespace
+}  // namespace triton::volume

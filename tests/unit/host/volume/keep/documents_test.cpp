@@ -1,0 +1,80 @@
+#include "host/volume/keep/documents.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace triton::volume {
+namespace {
+
+constexpr char id[] = "6ba7b810-9dad-41d1-80b4-00c04fd430c8";
+
+Result<Config> read(std::string_view kind, std::string const& text) {
+    json::ProblemList problems(1);
+    auto const node = json::read_json(text, {}, problems);
+    if (!node || !node->get<json::Object>()) return fail("no object");
+    return read_config(kind, *node->get<json::Object>(), "admin");
+}
+
+std::string error_of_document(std::string_view kind, std::string const& text) {
+    auto const config = read(kind, text);
+    return config ? "" : config.error().text();
+}
+
+std::string with_id(std::string const& rest) { return std::string(R"({"VolumeID":")") + id + "\"" + rest + "}"; }
+
+TEST(Documents, WhatIsWrittenIsReadAsTheSame) {
+    std::vector<std::pair<std::string, std::string>> const all{
+        {"VolumeConfig", with_id("")},
+        {"VolumeConfig", with_id(R"(,"GenerationCounter":3,"DisplayName":"a b","Layout":"file","MaxVolSize":4096,
+            "ReadOnly":true,"Encrypted":true)")},
+        {"VolumeConfig", with_id(R"(,"ContentID":"debian-12")")},
+        {"VolumeConfig",
+         with_id(std::string(R"(,"VolumeContentOriginType":"clone","GenerationCounter":1,"Source":")") + id + "#0\"")},
+        {"VolumeRefConfig", with_id(R"(,"AppUUID":"web.1","VerifyOnly":true)")},
+        {"ContentTreeConfig",
+         std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id + "\"]}"},
+        {"DatastoreConfig", std::string(R"({"UUID":")") + id + R"(","DsType":"registry","Fqdn":"example.com:5000",
+            "Dpath":"library","CredentialsFile":"/etc/x","Insecure":true})"}};
+    for (auto const& [kind, text] : all) {
+        auto const config = read(kind, text);
+        ASSERT_TRUE(config) << text << config.error().text();
+        EXPECT_EQ(kind_of(*config), kind);
+        auto const again = read(kind, config_text(*config));
+        ASSERT_TRUE(again) << config_text(*config);
+        EXPECT_EQ(*again, *config) << text;
+    }
+}
+
+TEST(Documents, WhatCannotBeIsNamedByItsMember) {
+    EXPECT_EQ(error_of_document("VolumeConfig", "{}"), "VolumeConfig.VolumeID: it is missing");
+    EXPECT_EQ(error_of_document("VolumeConfig", with_id(R"(,"Layout":"file")")),
+              "VolumeConfig.MaxVolSize: a file needs a size");
+    EXPECT_EQ(error_of_document("VolumeConfig", with_id(R"(,"GenerationCounter":"1")")),
+              "VolumeConfig.GenerationCounter: expected a number from 0 to 1152921504606846976");
+    EXPECT_EQ(error_of_document("VolumeConfig", with_id(R"(,"VolumeContentOriginType":"cloudInit")")),
+              "VolumeConfig.VolumeContentOriginType: this version makes no cloud-init volumes");
+    EXPECT_EQ(error_of_document("VolumeConfig",
+                                with_id(std::string(R"(,"VolumeContentOriginType":"clone","Source":")") + id + "#0\"")),
+              "VolumeConfig.Source: a volume cannot be a clone of itself");
+    EXPECT_EQ(error_of_document("VolumeRefConfig", with_id(R"(,"AppUUID":"../x")")),
+              "VolumeRefConfig.AppUUID: it is missing, or has other characters than [A-Za-z0-9._-]");
+    EXPECT_EQ(error_of_document("Nothing", "{}"), "there are no objects of kind Nothing");
+    std::string const tree = std::string(R"({"ContentID":"a","DatastoreIDList":[")") + id + "\"],\"RelativeURL\":";
+    for (char const* const url : {"\"\"", "\"/a\"", "\"../a\"", "\"a/../b\"", "\"a//b\"", "\"./a\""})
+        EXPECT_EQ(error_of_document("ContentTreeConfig", tree + url + "}"),
+                  "ContentTreeConfig.RelativeURL: expected a relative path without '..'")
+            << url;
+    EXPECT_EQ(error_of_document("ContentTreeConfig", tree + R"("a","ContentSha256":"ABC"})"),
+              "ContentTreeConfig.ContentSha256: expected 64 hexadecimal digits");
+    EXPECT_EQ(error_of_document("ContentTreeConfig", tree + R"("a","Format":"raw"})"),
+              "ContentTreeConfig.ContentSha256: it is missing; only an OCI registry resolves names");
+}
+
+TEST(Documents, APublisherIsAWord) {
+    EXPECT_TRUE(is_publisher("vmadm"));
+    for (char const* const name : {"", "a b", "A", "../x", "a\n", "123456789012345678901234567890123"})
+        EXPECT_FALSE(is_publisher(name)) << name;
+}
+
+}  // namespace
+}  // namespace triton::volume
