@@ -9,6 +9,7 @@
 
 #include "host/info/client/documents.h"
 #include "host/info/client/http_answer.h"
+#include "lib/text/printable.h"
 
 namespace {
 
@@ -50,7 +51,7 @@ void show(std::string_view line) {
         for (std::size_t at = 0; (at = lines.find('\xc2', at)) != std::string::npos; ++at)
             require(static_cast<unsigned char>(lines[at + 1]) >= 0xa0);
     }
-    (void)read_answer(harmless_json(line));
+    (void)read_answer(text::printable_json(line));
 }
 
 /// The first byte is the size of the pieces.

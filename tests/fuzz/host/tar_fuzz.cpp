@@ -68,7 +68,8 @@ int run(std::uint8_t const* data, std::size_t size) {
     require(write_all(blob.get(), {reinterpret_cast<char const*>(data), size}));
     UniqueFd const target = place.make_target();
     role::Unpack job;
-    job.limits = {.entries = 1000, .bytes = 1 << 20, .depth = 50, .seconds = 10};
+    job.limits = {
+        .entries = 1000, .bytes = 1 << 20, .depth = 50, .seconds = 10, .least_free_bytes = 0, .least_free_inodes = 0};
     // Twice: what is there already is a layer below.
     for (int layer = 0; layer < 2; ++layer) {
         ::lseek(blob.get(), 0, SEEK_SET);

@@ -86,9 +86,10 @@ Result<> put(Store& store, Words const& words) {
         UniqueFd const file = TRY(ingest.open_for_writing());
         if (!write_all(file.get(), content)) return fail(errno, "write the file of an ingest");
     }
-    std::optional<LeaseId> lease;
-    if (words.has("lease")) lease = TRY(store.make_lease("test", milliseconds(words.number("lease", 0))));
-    Blob const blob = TRY(store.commit(std::move(ingest), digest, {.source = "put"}, lease));
+    Protection protection;
+    if (words.has("kept-by")) protection.owner = Owner{"test", words.text("kept-by")};
+    if (words.has("lease")) protection.lease = TRY(store.make_lease("test", milliseconds(words.number("lease", 0))));
+    Blob const blob = TRY(store.commit(std::move(ingest), digest, {.source = "put"}, protection));
     if (words.has("owner")) TRY(store.add_references({"test", words.text("owner")}, std::array{digest}));
     print(described(blob));
     return {};
@@ -199,6 +200,7 @@ Result<> fetch(Store& store, Words const& words) {
     UniqueFd const cancel = cancelled_by_signal();
     Watcher watcher{.cancel = cancel.get()};
     if (words.has("progress")) watcher.progress = show;
+    if (words.has("kept-by")) request.protection.owner = Owner{"test", words.text("kept-by")};
     std::vector<BlobRequest> requests;
     for (std::string const& digest : words.all("digest")) {
         requests.push_back(request);

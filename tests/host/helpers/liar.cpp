@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "host/role/sandbox.h"
@@ -50,8 +51,21 @@ void flood(Channel& channel, std::string_view text) {
         if (!channel.send(text, {}, soon())) return;
 }
 
+/// Tries to change the files of the host that it was handed, and fails with all the errors that it got.
+void change_files(Channel& channel, std::span<UniqueFd const> files) {
+    std::string errors;
+    auto const note = [&errors](int result) { errors += result == 0 ? "changed " : errno_text(errno) + " "; };
+    for (int const fd : {STDIN_FILENO, STDOUT_FILENO, files.front().get()}) {
+        struct stat status{};
+        (void)::fstat(fd, &status);
+        note(::fchmod(fd, status.st_mode & 07777));
+        note(::fchown(fd, status.st_uid, status.st_gid));
+    }
+    say(channel, R"({"failed":{"kind":"refused","attempted":"","reason":")" + errors + R"(","details":[]}})");
+}
+
 /// The lies that any role may tell.
-void lie(Channel& channel, std::uint64_t which) {
+void lie(Channel& channel, std::uint64_t which, std::span<UniqueFd const> files) {
     switch (which) {
         case 1000: return;  // ends without a word
         case 1001: __builtin_trap();
@@ -101,6 +115,11 @@ void lie(Channel& channel, std::uint64_t which) {
         }
         case 1020: say(channel, unpacked(0, bad_digest)); return;
         case 1021: say(channel, unpacked(5000, good_digest)); return;
+        case 1024: ::pause(); return;  // never answers
+        case 1023:
+            // with all capabilities in its user namespace, which root's id is in
+            change_files(channel, files);
+            return;
         case 1022: flood(channel, R"({"unpacking":{"read":0,"entries":0,"bytes":0}})"); return;
         default: ::_exit(9);
     }
@@ -122,6 +141,6 @@ int main(int argc, char** argv) {
         if (auto const* const document = std::get_if<ReadDocument>(&*job)) which = document->expected.maximum;
         if (auto const* const unpack = std::get_if<Unpack>(&*job)) which = unpack->limits.entries;
     }
-    lie(started->channel, which);
+    lie(started->channel, which, packet->descriptors);
     ::_exit(0);
 }

@@ -13,8 +13,11 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <linux/netlink.h>
 #include <linux/openat2.h>
 #include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -31,6 +34,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "host/role/detached_mount.h"
 #include "host/role/process.h"
 #include "host/role/sandbox.h"
 
@@ -44,6 +48,16 @@ struct Attempt {
     char const* name;
     long (*make)(int lent);  // `lent`: a descriptor that it was handed: a directory of the host
 };
+
+/// The other descriptor that it was handed: a file of the host, as triton-unpack gets its archive.
+int blob = -1;
+
+long open2(int directory, char const* path, std::uint64_t flags) {
+    open_how how{};
+    how.flags = flags;
+    how.mode = (flags & O_CREAT) != 0 ? 0600 : 0;
+    return ::syscall(SYS_openat2, directory, path, &how, sizeof how);
+}
 
 long connect_to_loopback() {
     int const fd = ::socket(AF_INET, SOCK_STREAM, 0);
@@ -85,20 +99,42 @@ long make_code() {
     void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     return memory == MAP_FAILED ? -1 : 0;
 }
-long use_descriptors() {
+long use_descriptors(int directory) {
     for (int i = 0; i < 5000; ++i)
-        if (::memfd_create("x", 0) < 0) return -1;
+        if (open2(directory, ".", O_PATH) < 0) return -1;
     return 0;
+}
+long duplicate_descriptors() {
+    for (int i = 0; i < 5000; ++i)
+        if (::dup(channel_descriptor) < 0) return -1;
+    return 0;
+}
+long start_threads() {
+    pthread_attr_t small{};
+    ::pthread_attr_init(&small);
+    ::pthread_attr_setstacksize(&small, 64 << 10);
+    for (int i = 0; i < 1000; ++i) {
+        pthread_t thread{};
+        auto const wait = [](void*) -> void* { return ::poll(nullptr, 0, -1), nullptr; };
+        if ((errno = ::pthread_create(&thread, &small, wait, nullptr)) != 0) return -1;
+    }
+    return 0;
+}
+/// Changes the times of a file to what they are.
+long touch(int fd) {
+    struct stat status{};
+    if (::fstat(fd, &status) != 0) return -1;
+    std::array<timespec, 2> const same{status.st_atim, status.st_mtim};
+    return ::futimens(fd, same.data());
+}
+/// Takes blocks that the size of the file does not show, in the file that it writes.
+long reserve(int directory) {
+    int const fd = static_cast<int>(open2(directory, "reserved", O_CREAT | O_WRONLY));
+    return ::fallocate(fd < 0 ? STDIN_FILENO : fd, FALLOC_FL_KEEP_SIZE, 0, 64 << 20);
 }
 long start_thread() {
     std::thread([] {}).join();
     return 0;
-}
-long open2(int directory, char const* path, std::uint64_t flags) {
-    open_how how{};
-    how.flags = flags;
-    how.mode = (flags & O_CREAT) != 0 ? 0600 : 0;
-    return ::syscall(SYS_openat2, directory, path, &how, sizeof how);
 }
 
 constexpr std::array attempts{
@@ -119,6 +155,7 @@ constexpr std::array attempts{
     Attempt{"connect", [](int) { return connect_to_loopback(); }},
     Attempt{"abstract", [](int) { return connect_to_abstract(); }},
     Attempt{"netlink", [](int) -> long { return ::socket(AF_NETLINK, SOCK_RAW, 0); }},
+    Attempt{"netlink-diag", [](int) -> long { return ::socket(AF_NETLINK, SOCK_RAW, NETLINK_SOCK_DIAG); }},
     Attempt{"packet", [](int) -> long { return ::socket(AF_PACKET, SOCK_RAW, 0); }},
     Attempt{"ptrace", [](int) -> long { return ::ptrace(PTRACE_ATTACH, 1, nullptr, nullptr); }},
     Attempt{"read-memory", [](int) -> long { return ::process_vm_readv(1, nullptr, 0, nullptr, 0, 0); }},
@@ -138,7 +175,25 @@ constexpr std::array attempts{
     Attempt{"code", [](int) { return make_code(); }},
     Attempt{"large-file", [](int lent) { return write_much(lent); }},
     Attempt{"memory", [](int) { return use_memory(); }},
-    Attempt{"descriptors", [](int) { return use_descriptors(); }},
+    Attempt{"descriptors", [](int lent) { return use_descriptors(lent); }},
+    Attempt{"duplicates", [](int) { return duplicate_descriptors(); }},
+    Attempt{"threads", [](int) { return start_threads(); }},
+    Attempt{"memory-file", [](int) -> long { return ::memfd_create("x", 0); }},
+    Attempt{"reserve-blocks", [](int lent) { return reserve(lent); }},
+    // /dev/null gets what it has already: it is the host's
+    Attempt{"chmod-null", [](int) -> long { return ::fchmod(0, 0666); }},
+    Attempt{"chown-null", [](int) -> long { return ::fchown(1, 0, 0); }},
+    Attempt{"attribute-null", [](int) -> long { return ::fsetxattr(2, "security.capability", "x", 1, 0); }},
+    Attempt{"times-null", [](int) { return touch(0); }},
+    Attempt{"chmod-blob", [](int) -> long { return ::fchmod(blob, 0777); }},
+    Attempt{"chown-blob", [](int) -> long { return ::fchown(blob, 1, 1); }},
+    Attempt{"chown-blob-at", [](int) -> long { return ::fchownat(blob, "", 1, 1, AT_EMPTY_PATH); }},
+    Attempt{"attribute-blob", [](int) -> long { return ::fsetxattr(blob, "user.x", "x", 1, 0); }},
+    Attempt{"no-attribute-blob", [](int) -> long { return ::fremovexattr(blob, "user.kept"); }},
+    Attempt{"times-blob", [](int) { return touch(blob); }},
+    Attempt{"cut-blob", [](int) -> long { return ::ftruncate(blob, 0); }},
+    Attempt{"flags-blob", [](int) -> long { return ::ioctl(blob, FS_IOC_SETFLAGS, nullptr); }},
+    Attempt{"link-blob", [](int lent) -> long { return ::linkat(blob, "", lent, "stolen", AT_EMPTY_PATH); }},
     Attempt{"core", [](int) -> long { return ::raise(SIGSEGV); }},
 };
 
@@ -149,11 +204,14 @@ constexpr std::array role_names{"download", "verify", "unpack"};
 void be_role(Role role, std::span<char* const> arguments) {
     auto started = take_over(role, arguments);
     if (!started) ::_exit(3);
-    auto packet = started->channel.receive(soon(), 1);
+    auto packet = started->channel.receive(soon(), 2);
     if (!packet) ::_exit(4);
     UniqueFd lent;
     Confinement confinement{.role = role};
-    if (!packet->descriptors.empty()) lent = std::move(packet->descriptors.front());
+    if (packet->descriptors.size() == 2) {
+        lent = std::move(packet->descriptors.front());
+        blob = packet->descriptors.back().get();
+    }
     if (role == Role::unpack) {
         confinement.root = std::move(lent);
         confinement.most_file_bytes = 1 << 20;
@@ -178,14 +236,19 @@ int drive(Role role, char const* attempt, char const* target) {
     auto process = RoleProcess::start(role);
     if (!process) return std::printf("not started: %s\n", process.error().text().c_str()), 1;
     UniqueFd lent;
+    UniqueFd archive;
     if (target) {
         UniqueFd directory(::open(target, O_PATH | O_DIRECTORY | O_CLOEXEC));
         auto mount = detached_mount(directory.get(), target);
         if (!mount) return std::printf("%s\n", mount.error().text().c_str()), 1;
+        UniqueFd const file(::openat(directory.get(), "../outside", O_RDONLY | O_CLOEXEC));
+        auto opened = open_read_only_mount(file.get(), O_RDONLY, "outside");
+        if (!opened) return std::printf("%s\n", opened.error().text().c_str()), 1;
         lent = role == Role::unpack ? std::move(*mount) : std::move(directory);
+        archive = std::move(*opened);
     }
-    int const fd = lent.get();
-    (void)process->channel().send(attempt, std::span(&fd, target ? 1 : 0), soon());
+    std::array const fds{lent.get(), archive.get()};
+    (void)process->channel().send(attempt, std::span(fds).first(target ? 2 : 0), soon());
     if (auto const answer = process->channel().receive(soon())) std::printf("%s\n", answer->text.c_str());
     std::fflush(stdout);
     auto const end = process->finish(soon());

@@ -97,6 +97,12 @@ std::map<std::string, Command> const& commands() {
                   tree(a[0]), a[1] == "none" ? std::nullopt : std::optional(std::strtoull(a[1].c_str(), nullptr, 10))));
           }}},
         {"quota", {1, [](Pool& p, Arguments const& a) { print(number(need(p.quota(tree(a[0]))))); }}},
+        {"quotas",
+         {2,
+          [](Pool& p, Arguments const& a) {
+              for (auto const& [found, limit] : need(p.quotas({tree(a[0]), tree(a[1])})))
+                  print(found.text() + ' ' + std::to_string(limit));
+          }}},
         {"set-property", {3, [](Pool& p, Arguments const& a) { need(p.set_property(tree(a[0]), a[1], a[2])); }}},
         {"properties",
          {1,

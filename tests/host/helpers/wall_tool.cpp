@@ -171,6 +171,8 @@ int unpack(Words const& words) {
         request.limits.depth = static_cast<std::uint32_t>(number(*depth));
     if (auto const* const seconds = words.find("seconds"))
         request.limits.seconds = static_cast<std::uint32_t>(number(*seconds));
+    if (auto const* const free = words.find("free")) request.limits.least_free_bytes = number(*free);
+    if (auto const* const free = words.find("free-inodes")) request.limits.least_free_inodes = number(*free);
     if (auto const* const ids = words.find("ids")) {
         role::Interval const range = interval(*ids);
         request.ids = {static_cast<std::uint32_t>(range.offset), static_cast<std::uint32_t>(range.length)};

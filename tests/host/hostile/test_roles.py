@@ -4,9 +4,11 @@ verifier is here, too: it holds nothing but the write ends of pipes."""
 
 import os
 import threading
+import time
 
 import pytest
 
+from harness.slowness import FACTOR
 from harness.wall import BUILD, archive, entry, needs_root, sha256, tool
 
 pytestmark = needs_root
@@ -25,7 +27,7 @@ CHECK = {
     1006: "corrupt: a message has 3 descriptors, not 0 at most",
     1007: "corrupt: triton-verify lies: the digest is not what was asked for",
     1008: "corrupt: triton-verify lies: the size is not what was asked for",
-    1009: "corrupt:  [2Jowned ",
+    1009: r"corrupt: \x1b[2Jowned\x07",
     1014: 'corrupt: message "landed" is not expected here',
     1015: "timeout: triton-verify did not end in time",
 }
@@ -75,7 +77,7 @@ UNPACK = {
     1002: "corrupt: message is not JSON",
     1003: "corrupt: a message is longer than 65536 bytes",
     1007: 'corrupt: message "verified" is not expected here',
-    1009: "corrupt:  [2Jowned ",
+    1009: r"corrupt: \x1b[2Jowned\x07",
     1020: "corrupt: triton-unpack lies: the diffID is not what was asked for",
     1021: "corrupt: triton-unpack lies: more was unpacked than was asked for",
     1022: "corrupt: a role has ended without an answer",
@@ -88,6 +90,31 @@ def test_unpacker_that_lies(lie, tmp_path):
     (tmp_path / "blob").write_bytes(archive(entry("x", b"")))
     answer = tool("unpack", tmp_path / "blob", tmp_path / "root", f"entries={lie}", f"diffid={EMPTY}", libexec=LIAR)
     assert answer.split("\n")[0] == UNPACK[lie]
+
+
+def test_unpacker_that_hangs_is_noticed(tmp_path):
+    """It reports ten times a second, and has six hours for an archive."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "blob").write_bytes(archive(entry("x", b"")))
+    begun = time.monotonic()
+    answer = tool("unpack", tmp_path / "blob", tmp_path / "root", "entries=1024", libexec=LIAR)
+    assert answer == "timeout: triton-unpack hangs: it is silent"
+    assert 29 < time.monotonic() - begun < 60 * FACTOR
+
+
+def test_unpacker_that_fills_the_disk_is_ended(tmp_path):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "blob").write_bytes(archive(entry("x", b"")))
+    answer = tool("unpack", tmp_path / "blob", tmp_path / "root", "entries=1024", f"free={1 << 62}", libexec=LIAR)
+    assert answer.startswith("exhausted: cannot unpack: No space left on device: ")
+
+
+def test_unpacker_cannot_change_the_files_that_it_was_handed(tmp_path):
+    """/dev/null and the archive belong to root, whose id is in its user namespace. Each change would leave them as they are."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "blob").write_bytes(archive(entry("x", b"")))
+    answer = tool("unpack", tmp_path / "blob", tmp_path / "root", "entries=1023", libexec=LIAR)
+    assert answer == "refused: " + "Read-only file system " * 6
 
 
 # A downloader in an attacker's hands: it has pipes, and nothing else.

@@ -19,6 +19,8 @@ pytestmark = [
 
 KILLED = "SIGSYS"
 MISSING = "No such file or directory"
+READ_ONLY = "Read-only file system"
+BUSY = "Resource temporarily unavailable"
 
 # attempt -> what comes of it, by role: verify, unpack, download
 ATTEMPTS = {
@@ -38,6 +40,7 @@ ATTEMPTS = {
     "connect": (KILLED, KILLED, "Connection refused"),
     "abstract": (KILLED, KILLED, "Address family not supported by protocol"),
     "netlink": (KILLED, KILLED, "succeeded"),
+    "netlink-diag": (KILLED, KILLED, KILLED),
     "packet": (KILLED, KILLED, KILLED),
     "ptrace": (KILLED, KILLED, KILLED),
     "read-memory": (KILLED, KILLED, KILLED),
@@ -57,7 +60,24 @@ ATTEMPTS = {
     "code": (KILLED, KILLED, KILLED),
     "large-file": (KILLED, KILLED, "Permission denied"),
     "memory": ("Cannot allocate memory", "Cannot allocate memory", "Cannot allocate memory"),
-    "descriptors": ("Too many open files", "Too many open files", "Too many open files"),
+    "descriptors": (KILLED, "Too many open files", KILLED),
+    "duplicates": (KILLED, KILLED, "Too many open files"),
+    "threads": (BUSY, BUSY, BUSY),
+    "memory-file": (KILLED, KILLED, KILLED),
+    "reserve-blocks": (KILLED, KILLED, KILLED),
+    "chmod-null": (KILLED, READ_ONLY, KILLED),
+    "chown-null": (KILLED, READ_ONLY, KILLED),
+    "attribute-null": (KILLED, READ_ONLY, KILLED),
+    "times-null": (KILLED, READ_ONLY, KILLED),
+    "chmod-blob": (KILLED, READ_ONLY, KILLED),
+    "chown-blob": (KILLED, READ_ONLY, KILLED),
+    "chown-blob-at": (KILLED, READ_ONLY, KILLED),
+    "attribute-blob": (KILLED, READ_ONLY, KILLED),
+    "no-attribute-blob": (KILLED, READ_ONLY, KILLED),
+    "times-blob": (KILLED, READ_ONLY, KILLED),
+    "cut-blob": ("Invalid argument", "Invalid argument", KILLED),
+    "flags-blob": (KILLED, KILLED, KILLED),
+    "link-blob": (KILLED, MISSING, KILLED),
     "core": (KILLED, KILLED, KILLED),
 }
 ROLES = ("verify", "unpack", "download")
@@ -65,8 +85,10 @@ ROLES = ("verify", "unpack", "download")
 
 @pytest.fixture
 def lent(tmp_path):
-    """A directory of the host whose descriptor the role gets (unpack: as its root), with a secret beside it."""
+    """A directory of the host whose descriptor the role gets (unpack: as its root), with a secret beside it; the role also gets
+    that file, as triton-unpack gets an archive."""
     (tmp_path / "outside").write_text("secret")
+    os.setxattr(tmp_path / "outside", "user.kept", b"x")
     directory = tmp_path / "lent"
     directory.mkdir()
     (directory / "file").write_text("x")
@@ -78,15 +100,21 @@ def probe(role: str, attempt: str, lent: Path) -> str:
     return done.stdout
 
 
+def facts(path: Path) -> tuple:
+    status = path.stat()
+    return status.st_mode, status.st_uid, status.st_gid, status.st_ctime_ns, os.listxattr(path), path.read_text()
+
+
 def expected(role: str, outcome: str) -> str:
     return f"triton-{role} was killed by SIGSYS\n" if outcome == KILLED else f"{outcome}\nended well\n"
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS)
 def test_role_can_do_its_work_and_nothing_else(attempt, lent):
+    before = facts(lent.parent / "outside")
     outcomes = {role: probe(role, attempt, lent) for role in ROLES}
     assert outcomes == {role: expected(role, outcome) for role, outcome in zip(ROLES, ATTEMPTS[attempt], strict=True)}
-    assert (lent.parent / "outside").stat().st_mode & 0o777 == 0o644
+    assert facts(lent.parent / "outside") == before
 
 
 def test_unpacker_makes_files_for_its_namespace(lent):

@@ -1,0 +1,20 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "lib/base/result.h"
+
+namespace triton::cri {
+
+/// Makes a network namespace with its loopback up, and pins it by a mount on `path`, whose directory is made. One that
+/// is there already is removed before. `sysctls`: those of "net." are set in it. It blocks, for a short time.
+Result<> make_network_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls);
+
+/// Whether a namespace is pinned there.
+bool has_network_namespace(std::string const& path);
+
+/// Succeeds when there is none.
+Result<> remove_network_namespace(std::string const& path);
+
+}  // namespace triton::cri

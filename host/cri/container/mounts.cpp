@@ -1,0 +1,160 @@
+#include "host/cri/container/mounts.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <utility>
+
+#include "host/cri/wire/messages.h"
+#include "lib/base/read_file.h"
+#include "lib/json/text.h"
+
+namespace triton::cri {
+
+namespace {
+
+constexpr std::size_t largest_mountinfo = 64U << 20U;
+constexpr int most_mounts = 4096;
+
+std::vector<SpecMount> usual_mounts(v1::ContainerConfig const& config, PodFiles const& files) {
+    auto const& context = config.linux().security_context();
+    bool const is_privileged = context.privileged();
+    char const* const access = is_privileged ? "rw" : "ro";
+    bool const has_writable_groups = is_privileged || context.cgroup_mount_mode() == v1::CGROUP_MOUNT_MODE_READ_WRITE;
+    std::vector<SpecMount> mounts{
+        {"/proc", "proc", "proc", {"nosuid", "noexec", "nodev"}},
+        {"/dev", "tmpfs", "tmpfs", {"nosuid", "strictatime", "mode=755", "size=65536k"}},
+        {"/dev/pts", "devpts", "devpts", {"nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"}},
+        {"/dev/mqueue", "mqueue", "mqueue", {"nosuid", "noexec", "nodev"}},
+        {"/sys", "sysfs", "sysfs", {"nosuid", "noexec", "nodev", access}},
+        {"/sys/fs/cgroup",
+         "cgroup",
+         "cgroup",
+         {"nosuid", "noexec", "nodev", "relatime", has_writable_groups ? "rw" : "ro"}},
+    };
+    std::string const memory = files.has_ipc ? files.memory : "/dev/shm";
+    if (!files.has_ipc)
+        std::erase_if(mounts, [](SpecMount const& mount) { return mount.destination == "/dev/mqueue"; });
+    mounts.push_back({"/dev/shm", "bind", memory, {"rbind", "rprivate", "nosuid", "noexec", "nodev", "rw"}});
+    char const* const files_access = context.readonly_rootfs() ? "ro" : "rw";
+    std::pair<char const*, std::string> const generated[] = {
+        {"/etc/resolv.conf", files.resolver}, {"/etc/hostname", files.hostname}, {"/etc/hosts", files.hosts}};
+    for (auto const& [destination, source] : generated)
+        if (!source.empty()) mounts.push_back({destination, "bind", source, {"rbind", "rprivate", files_access}});
+    return mounts;
+}
+
+/// The path without "." and "//"; one with ".." is none.
+Result<std::string> clean_path(std::string const& path, char const* what) {
+    std::filesystem::path const parsed(path);
+    bool const has_dots = std::ranges::any_of(parsed, [](auto const& part) { return part == ".."; });
+    if (!parsed.is_absolute() || has_dots || path.size() >= PATH_MAX || path.find('\0') != std::string::npos)
+        return fail(ErrorKind::invalid, json::quoted(path) + " cannot be the " + what + " of a mount");
+    std::string clean = parsed.lexically_normal().string();
+    while (clean.size() > 1 && clean.ends_with('/'))
+        clean.pop_back();
+    return clean;
+}
+
+/// The source on this host, links followed. One that does not exist becomes a directory.
+Result<std::string> find_source(std::string const& path) {
+    auto const resolve = [&] {
+        return std::unique_ptr<char, void (*)(void*)>(::realpath(path.c_str(), nullptr), std::free);
+    };
+    auto found = resolve();
+    if (!found && errno == ENOENT) {
+        std::error_code error;
+        std::filesystem::create_directories(path, error);
+        if (error) return fail(error.value(), "make " + path);
+        found = resolve();
+    }
+    if (!found) return fail(errno, "find " + path);
+    return std::string(found.get());
+}
+
+Result<SpecMount> requested_mount(v1::Mount const& mount, std::string_view mountinfo) {
+    if (mount.has_image() && !mount.image().image().empty())
+        return fail(ErrorKind::unsupported, "ImageVolumeMountFailed: image volumes are not supported");
+    if (mount.recursive_read_only())
+        return fail(ErrorKind::unsupported, "RROUnsupported: recursive read-only mounts are not supported");
+    if (mount.uidmappings_size() > 0 || mount.gidmappings_size() > 0)
+        return fail(ErrorKind::unsupported, "mounts with mapped ids are not supported");
+    SpecMount made{.destination = {}, .type = "bind", .source = {}, .options = {"rbind"}};
+    made.destination = TRY(clean_path(mount.container_path(), "container_path"));
+    made.source = TRY(find_source(TRY(clean_path(mount.host_path(), "host_path"))));
+    Propagation const of_source = propagation_of(mountinfo, made.source);
+    switch (mount.propagation()) {
+        case v1::PROPAGATION_HOST_TO_CONTAINER:
+            if (!of_source.is_shared && !of_source.is_slave)
+                return fail(ErrorKind::invalid, made.source + " is on a mount that is neither shared nor a slave");
+            made.options.emplace_back("rslave");
+            break;
+        case v1::PROPAGATION_BIDIRECTIONAL:
+            if (!of_source.is_shared)
+                return fail(ErrorKind::invalid, made.source + " is on a mount that is not shared");
+            made.options.emplace_back("rshared");
+            break;
+        default: made.options.emplace_back("rprivate");
+    }
+    made.options.emplace_back(mount.readonly() ? "ro" : "rw");
+    for (std::string const& option : mount.mount_options()) {
+        if (option != "nosuid" && option != "nodev" && option != "noexec")
+            return fail(ErrorKind::invalid, json::quoted(option) + " is not an option of a mount");
+        made.options.push_back(option);
+    }
+    return made;
+}
+
+bool is_at_or_below(std::string const& path, std::string const& above) {
+    return path == above || path.starts_with(above == "/" ? above : above + "/");
+}
+
+}  // namespace
+
+Propagation propagation_of(std::string_view mountinfo, std::string const& path) {
+    std::string best;
+    Propagation found;
+    while (!mountinfo.empty()) {
+        std::string_view const line = mountinfo.substr(0, mountinfo.find('\n'));
+        mountinfo.remove_prefix(std::min(mountinfo.size(), line.size() + 1));
+        std::string_view rest = line;
+        for (int i = 0; i < 4; ++i)
+            rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
+        std::string const point(rest.substr(0, rest.find(' ')));
+        if (point.size() < best.size() || !is_at_or_below(path, point)) continue;
+        std::string_view const optional = rest.substr(0, rest.find(" - "));
+        best = point;
+        found = {.is_shared = optional.find(" shared:") != std::string_view::npos,
+                 .is_slave = optional.find(" master:") != std::string_view::npos};
+    }
+    return found;
+}
+
+Result<ContainerMounts> find_mounts(v1::ContainerConfig const& config, PodFiles const& files) {
+    if (config.mounts_size() > most_mounts) return fail(ErrorKind::invalid, "a container cannot have so many mounts");
+    std::string const mountinfo = TRY(read_file("/proc/self/mountinfo", largest_mountinfo));
+    std::vector<SpecMount> requested;
+    ContainerMounts found;
+    for (v1::Mount const& mount : config.mounts()) {
+        requested.push_back(TRY(requested_mount(mount, mountinfo)));
+        if (mount.propagation() == v1::PROPAGATION_BIDIRECTIONAL) found.propagation = "rshared";
+        if (mount.propagation() == v1::PROPAGATION_HOST_TO_CONTAINER && found.propagation == "rprivate")
+            found.propagation = "rslave";
+    }
+    for (SpecMount& usual : usual_mounts(config, files)) {
+        bool const gives_way = std::ranges::any_of(requested, [&](SpecMount const& one) {
+            return one.destination == usual.destination ||
+                   (one.destination == "/dev" && is_at_or_below(usual.destination, one.destination));
+        });
+        if (!gives_way) found.mounts.push_back(std::move(usual));
+    }
+    std::ranges::stable_sort(requested, {},
+                             [](SpecMount const& mount) { return std::ranges::count(mount.destination, '/'); });
+    std::ranges::move(requested, std::back_inserter(found.mounts));
+    return found;
+}
+
+}  // namespace triton::cri

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "host/cri/images/credentials.h"
+#include "host/cri/images/records.h"
+#include "host/cri/images/usage.h"
+#include "host/image/image_service.h"
+#include "host/image/reference.h"
+#include "lib/base/result.h"
+
+namespace triton::cri {
+
+/// The images of this host, for the image service. Each function may block for long, opens what it needs, and may be
+/// called from several threads: the library below settles between threads what it settles between processes.
+class ImageLibrary {
+public:
+    /// `warn` is called from any thread.
+    ImageLibrary(image::Settings settings, std::function<void(std::string const&)> warn)
+        : settings_(std::move(settings)), warn_(std::move(warn)) {}
+
+    /// Finishes or removes what a killed process has left. Errors: why images cannot be used.
+    Result<> recover();
+
+    Result<std::vector<ImageRecord>> list();
+
+    /// Brings an image in, as the registry has it now. Returns its id. `credentials`: the text of an authfile, or
+    /// empty. `cancel`: a descriptor that is readable when the pull is to be given up.
+    Result<std::string> pull(image::RegistryReference const& reference, std::string const& credentials, int cancel);
+
+    /// Removes an image with all of its names, which `name` is one of, or its id. Succeeds when there is none.
+    /// Errors: `busy` when machines were made from it; `refused` when it is pinned.
+    Result<> remove(std::string_view name);
+
+    Result<ImageUsage> usage();
+
+private:
+    image::Settings settings_;
+    std::function<void(std::string const&)> warn_;
+    UsageMeter meter_;
+};
+
+}  // namespace triton::cri

@@ -1,0 +1,123 @@
+#include <algorithm>
+#include <utility>
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host/cri/container/stop_signals.h"
+#include "host/cri/sandbox/pods.h"
+
+namespace triton::cri {
+
+namespace {
+
+constexpr unsigned container_root_mode = 0755;
+
+Result<std::vector<SpecNamespace>> find_namespaces(HostFacts const& facts, record::Pod const& pod,
+                                                   v1::ContainerConfig const& config, int monitor,
+                                                   std::map<std::string, int> const& targets) {
+    auto const& context = config.linux().security_context();
+    auto const& options = context.namespace_options();
+    auto const& of_pod = pod.config().linux().security_context().namespace_options();
+    std::string const of_monitor = "/proc/" + std::to_string(monitor) + "/ns/";
+    std::vector<SpecNamespace> found{{"mount"}};
+    if (of_pod.ipc() != v1::NODE) found.push_back({"ipc", of_monitor + "ipc"});
+    if (!is_host_network(pod.config())) {
+        found.push_back({"uts", of_monitor + "uts"});
+        found.push_back({"network", network_namespace_path(facts, pod.id())});
+    }
+    if (facts.is_unified && !context.privileged()) found.push_back({"cgroup"});
+    switch (options.pid()) {
+        case v1::NODE: break;
+        case v1::CONTAINER: found.push_back({"pid"}); break;
+        case v1::TARGET: {
+            auto const target = targets.find(options.target_id());
+            if (target == targets.end())
+                return fail(ErrorKind::refused,
+                            "container " + options.target_id() + ", whose processes it is to see, does not run");
+            found.push_back({"pid", "/proc/" + std::to_string(target->second) + "/ns/pid"});
+            break;
+        }
+        default: return fail(ErrorKind::unsupported, "a PID namespace for the whole pod is not supported");
+    }
+    return found;
+}
+
+Result<> make_layer(std::string const& layer) {
+    TRY(make_directories(layer + "/work"));
+    TRY(make_directories(layer + "/upper"));
+    // The upper directory is the root of the container.
+    if (::chmod((layer + "/upper").c_str(), container_root_mode) != 0)
+        return fail(errno, "open " + layer + "/upper to the container");
+    return {};
+}
+
+}  // namespace
+
+Result<PreparedContainer> prepare_container(HostFacts const& facts, record::Pod const& pod, record::Container container,
+                                            int monitor, std::map<std::string, int> const& targets) {
+    v1::ContainerConfig const& config = container.config();
+    HeldImage const image = TRY(hold_image(facts.settings.images, config.image().image(), container.id()));
+    container.set_image_id(image.id);
+    container.set_image_uuid(image.uuid);
+    container.set_image_ref(image.id);
+    container.set_stop_signal(stop_signal_of(config.stop_signal(), image.execution.stop_signal));
+    auto const& context = config.linux().security_context();
+    ContainerUser const user = TRY(find_user(context, image.execution.user, image.tree));
+    container.set_user(user.user);
+    container.set_group(user.group);
+    container.clear_groups();
+    for (std::uint32_t const group : user.groups)
+        container.add_groups(group);
+    std::string const parent = pod.config().linux().cgroup_parent();
+    container.set_cgroup(facts.cgroups.path(parent, container.id()));
+    std::string const run = facts.places.run(pod.id());
+    SpecSurroundings around{.image = image.execution, .user = user, .hostname = pod.hostname()};
+    around.files = {.resolver = run + "/resolv.conf",
+                    .hostname = run + "/hostname",
+                    .hosts = ::access((run + "/hosts").c_str(), F_OK) == 0 ? run + "/hosts" : "",
+                    .memory = run + "/shm",
+                    .has_ipc = pod.config().linux().security_context().namespace_options().ipc() != v1::NODE};
+    around.namespaces = TRY(find_namespaces(facts, pod, config, monitor, targets));
+    for (auto const& [name, value] : pod.config().linux().sysctls())
+        if (!name.starts_with("net.") && !name.starts_with("net/"))
+            around.sysctls[name] = value;  // those are set already
+    around.cgroups_path = facts.cgroups.specified(parent, container.id());
+    around.has_unified_cgroups = facts.is_unified;
+    around.capabilities = facts.capabilities;
+    around.lowest_oom_score = facts.lowest_oom_score;
+    std::string const spec = TRY(make_spec(config, around));
+    std::string const bundle = facts.places.bundle(pod.id(), container.id());
+    TRY(make_layer(facts.places.layer(container.id())));
+    TRY(make_directories(bundle + "/rootfs"));
+    TRY(write_file(bundle + "/config.json", spec, false));
+    return PreparedContainer{.record = std::move(container), .image_tree = image.tree};
+}
+
+Result<> remove_container_files(HostFacts const& facts, record::Container const& container) {
+    TRY(facts.cgroups.kill(container.cgroup()));
+    facts.cgroups.remove(container.cgroup());
+    // Without its monitor nobody has told the runtime.
+    TRY(remove_all(facts.places.runtime() + "/" + container.id()));
+    TRY(remove_all(facts.places.bundle(container.pod(), container.id())));
+    TRY(remove_all(facts.places.layer(container.id())));
+    TRY(release_image(facts.settings.images, container.image_uuid(), container.id()));
+    return remove_all(facts.places.record(container.pod(), container.id()));
+}
+
+monitor::Message create_message(HostFacts const& facts, record::Container const& container, std::string const& tree) {
+    monitor::Message message{.kind = monitor::Kind::create, .container = container.id()};
+    message.texts.resize(monitor::create_texts);
+    message.texts[monitor::create_runtime] = facts.settings.runtime;
+    message.texts[monitor::create_state] = facts.places.runtime();
+    message.texts[monitor::create_driver] = facts.cgroups.driver();
+    message.texts[monitor::create_bundle] = facts.places.bundle(container.pod(), container.id());
+    message.texts[monitor::create_log] = container.log_path();
+    message.texts[monitor::create_lower] = tree;
+    message.texts[monitor::create_upper] = facts.places.layer(container.id()) + "/upper";
+    message.texts[monitor::create_work] = facts.places.layer(container.id()) + "/work";
+    message.texts[monitor::create_oom] = facts.cgroups.oom_files(container.cgroup());
+    return message;
+}
+
+}  // namespace triton::cri

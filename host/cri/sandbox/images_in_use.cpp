@@ -1,0 +1,46 @@
+#include "host/cri/sandbox/images_in_use.h"
+
+#include <utility>
+
+#include "host/cri/images/library.h"
+#include "host/image/image_service.h"
+#include "host/image/site.h"
+#include "host/storage/pool.h"
+#include "lib/json/lookup.h"
+#include "lib/json/text.h"
+
+namespace triton::cri {
+
+namespace {
+
+std::string holder_of(std::string const& container) { return "container " + container; }
+
+}  // namespace
+
+Result<HeldImage> hold_image(image::Settings const& settings, std::string_view name, std::string const& container) {
+    ImageLibrary library(settings, [](std::string const& /*warning*/) {});
+    auto const records = TRY(library.list());
+    ImageRecord const* const found = TRY(find_record(records, name));
+    if (!found) return fail(ErrorKind::not_found, "image " + json::quoted(name) + " is not here");
+    auto service = TRY(image::ImageService::open_for_holding(settings));
+    TRY(service.hold(found->uuid, holder_of(container)));
+    image::Image const image = TRY(service.get(found->uuid));
+    auto const site = TRY(image::read_site(settings));
+    auto const pool = TRY(storage::open_pool(site.storage));
+    auto const tree = TRY(storage::TreeName::parse(image.tree));
+    auto const snapshot = TRY(storage::SnapshotName::parse("final"));
+    HeldImage held{.id = found->id, .uuid = found->uuid.text(), .tree = {}, .execution = {}};
+    held.tree = TRY(pool->snapshot_path(tree, snapshot)) + "/root";
+    if (auto const* const document = image.manifest.document.get<json::Object>())
+        held.execution = read_execution(json::object_of(json::object_of(*document, "oci"), "execution"));
+    return held;
+}
+
+Result<> release_image(image::Settings const& settings, std::string const& uuid, std::string const& container) {
+    auto const parsed = Uuid::parse(uuid);
+    if (!parsed) return {};
+    auto service = TRY(image::ImageService::open_for_holding(settings));
+    return service.release(*parsed, holder_of(container));
+}
+
+}  // namespace triton::cri
