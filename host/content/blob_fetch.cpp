@@ -155,8 +155,9 @@ Result<> BlobFetch::prepare() {
     if (request_.digest) {
         auto blob = TRY(context_.store.find(*request_.digest));
         // gc() may remove the blob between the two calls; then it is fetched.
-        bool const is_safe = blob && (!request_.lease ||
-                                      TRY(context_.store.protect(*request_.lease, *request_.digest)));
+        bool const is_safe =
+            blob && (request_.protection.is_none() ||
+                     TRY(context_.store.protect(request_.protection, *request_.digest)));
         if (is_safe) {
             TRY(context_.store.abandon(*std::exchange(ingest_, std::nullopt)));
             phase_ = Progress::Phase::stored;
@@ -253,7 +254,15 @@ void BlobFetch::fill(TimePoint now) {
 // What the downloader reports.
 
 bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
-    std::uint32_t const id = std::visit([](auto const& message) { return message.id; }, event);
+    if (auto const* const failed = std::get_if<role::Failed>(&event)) {
+        give_up(role::error_of(*failed));
+        return false;
+    }
+    auto const id_of = [](auto const& message) -> std::uint32_t {
+        if constexpr (requires { message.id; }) return message.id;
+        return 0;
+    };
+    std::uint32_t const id = std::visit(id_of, event);
     auto const stream = std::ranges::find(streams_, id, &Stream::id);
     if (stream == streams_.end() || stream->is_told) return stream != streams_.end();
     heard_at_ = now;
@@ -514,8 +523,8 @@ void BlobFetch::on_verified(role::Verified const& verified) {
     auto const proven = prove_unwritable(std::move(writer_));
     if (!proven) return give_up(proven.error());
     if (request_.facts.source.empty()) request_.facts.source = shown_url();
-    auto blob =
-        context_.store.commit(*std::exchange(ingest_, std::nullopt), verified.digest, request_.facts, request_.lease);
+    auto blob = context_.store.commit(*std::exchange(ingest_, std::nullopt), verified.digest, request_.facts,
+                                      request_.protection);
     if (!blob) return give_up(std::move(blob.error()));
     phase_ = Progress::Phase::stored;
     journal_.landed = Intervals({{0, blob->size}});

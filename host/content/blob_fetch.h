@@ -61,7 +61,8 @@ public:
     [[nodiscard]] bool is_too_silent(TimePoint now) const;
     void on_silence(TimePoint now);
 
-    /// Returns whether the event belongs to one of its downloads.
+    /// Returns whether the event belongs to one of its downloads. A failure of the downloader itself belongs to all:
+    /// this gives up.
     bool on_download(DownloadClient::Event const& event, TimePoint now);
     /// To be called when the downloader has ended, and with it all downloads.
     void on_downloader_ended(Error const& error, TimePoint now);

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <map>
 #include <memory>
+#include <utility>
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -22,6 +23,26 @@ constexpr std::string_view unprotected =
     " AND NOT EXISTS (SELECT 1 FROM blob_references r WHERE r.digest = blobs.digest)"
     " AND NOT EXISTS (SELECT 1 FROM lease_blobs l JOIN leases ON leases.id = l.lease"
     "                 WHERE l.digest = blobs.digest AND leases.boot = ? AND leases.expires > ?)";
+
+constexpr milliseconds prolonged = std::chrono::hours(1);
+
+/// Prolongs the leases that have run out although their owners live: a process that was stopped, or a machine that was
+/// suspended, renews nothing.
+Result<> renew_living(StoreState& state, BootTime const& now) {
+    std::vector<std::pair<std::int64_t, std::string>> expired;
+    {
+        Statement rows =
+            TRY(state.database.query("SELECT id, owner FROM leases WHERE owner != '' AND boot = ? AND expires <= ?",
+                                     now.boot, now.milliseconds));
+        while (TRY(rows.step()))
+            expired.emplace_back(rows.integer(0), rows.text(1));
+    }
+    for (auto const& [id, owner] : expired)
+        if (TRY(is_locked(state, owner)))
+            TRY(state.database.run("UPDATE leases SET expires = ? WHERE id = ?", now.milliseconds + prolonged.count(),
+                                   id));
+    return {};
+}
 
 Victim victim_of_row(Statement const& row) {
     return {
@@ -62,6 +83,7 @@ Result<std::vector<Victim>> forget_blobs(StoreState& state, BootTime const& now,
 
 Result<std::vector<Victim>> collect_blobs(StoreState& state, BootTime const& now, GcSettings const& settings) {
     FileLock const lock = TRY(exclusive(state));
+    TRY(renew_living(state, now));
     std::vector<Victim> victims = TRY(forget_blobs(state, now, settings));
     if (settings.dry_run || victims.empty()) return victims;
     for (Victim const& victim : victims)
@@ -177,6 +199,7 @@ Result<bool> Store::discard(Digest const& digest) {
     TRY(expect_no_transaction(*state_));
     BootTime const now = TRY(boot_time());
     FileLock const lock = TRY(exclusive(*state_));
+    TRY(renew_living(*state_, now));
     Transaction transaction = TRY(state_->database.begin());
     auto const removed =
         TRY(state_->database.run(std::string("DELETE FROM blobs WHERE digest = ? AND").append(unprotected),

@@ -1,16 +1,22 @@
 #include "host/content/database.h"
 
 #include <cerrno>
+#include <ctime>
+#include <memory>
 #include <thread>
 #include <vector>
 
 #include <fcntl.h>
 #include <sqlite3.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+#include "host/content/reserve.h"
 #include "lib/base/clock.h"
 #include "lib/base/unique_fd.h"
+#include "lib/base/write_all.h"
+#include "lib/files/pending_file.h"
 
 namespace triton::content {
 
@@ -31,7 +37,7 @@ ErrorKind kind_of_code(int extended) {
         case SQLITE_CONSTRAINT: return ErrorKind::refused;
         case SQLITE_BUSY:
         case SQLITE_LOCKED: return ErrorKind::busy;
-        case SQLITE_FULL: return ErrorKind::unavailable;
+        case SQLITE_FULL: return ErrorKind::exhausted;
         case SQLITE_CORRUPT:
         case SQLITE_NOTADB: return ErrorKind::corrupt;
         case SQLITE_READONLY:
@@ -55,7 +61,7 @@ std::unexpected<Error> database_error(sqlite3* handle, std::string const& path) 
     if ((code & 0xff) == SQLITE_CANTOPEN && err == ENOENT) {
         struct statvfs system{};
         bool const is_read_only = ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0;
-        return fail(ErrorKind::unavailable, "use database " + path,
+        return fail(is_read_only ? ErrorKind::unavailable : ErrorKind::exhausted, "use database " + path,
                     is_read_only ? "its file system is read-only" : "no file can be made beside it: is the disk full?");
     }
     if (err) reason += " (" + errno_text(err) + ")";
@@ -121,17 +127,76 @@ Result<> Transaction::commit() {
 
 namespace {
 
-/// Makes the file when there is none: SQLite would give it the mode of the umask. One that is there is not opened:
-/// closing any descriptor of it would drop all locks that this process holds on it by SQLite.
+std::string directory_of(std::string const& path) {
+    std::size_t const slash = path.find_last_of('/');
+    return slash == std::string::npos ? "." : path.substr(0, slash + 1);
+}
+
+/// The tables of every database.
+constexpr char const* first_tables =
+    "CREATE TABLE IF NOT EXISTS areas (name TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL) STRICT";
+
+/// The bytes of a new database.
+Result<std::string> new_database(std::string const& path) {
+    sqlite3* handle = nullptr;
+    int const code = sqlite3_open(":memory:", &handle);
+    if (!handle) return fail(ErrorKind::unavailable, "make database " + path, sqlite3_errstr(code));
+    std::unique_ptr<sqlite3, int (*)(sqlite3*)> const memory(handle, sqlite3_close);
+    if (sqlite3_exec(handle, first_tables, nullptr, nullptr, nullptr) != SQLITE_OK) return database_error(handle, path);
+    sqlite3_int64 size = 0;
+    std::unique_ptr<unsigned char, void (*)(void*)> const bytes(sqlite3_serialize(handle, "main", &size, 0),
+                                                                sqlite3_free);
+    if (!bytes) return fail(ErrorKind::unavailable, "make database " + path, "there is no memory");
+    return std::string(reinterpret_cast<char const*>(bytes.get()), static_cast<std::size_t>(size));
+}
+
+/// Makes the file, complete: an empty one is thus never a new database, but one that has lost its content.
+Result<> make_file(std::string const& path) {
+    std::string const parent = directory_of(path);
+    UniqueFd const directory{::open(parent.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
+    if (!directory || ::flock(directory.get(), LOCK_EX) != 0) return fail(errno, "open database " + path);
+    struct stat found{};
+    if (::lstat(path.c_str(), &found) == 0) return {};  // another process was faster
+    constexpr mode_t mode = 0600;
+    auto pending = TRY(files::PendingFile::create(directory.get(), std::string(name_of_file(path)), path, mode, true));
+    if (!write_all(pending.fd(), TRY(new_database(path)))) return fail(errno, "write database " + path);
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    TRY(pending.finish(mode, {now, now}));
+    TRY(pending.make_durable());
+    TRY(pending.put_in_place());
+    if (::fsync(directory.get()) != 0) return fail(errno, "make durable " + path);
+    return {};
+}
+
+/// Errors: those of lstat(2); `refused`: it is a link or anything else but a file; `corrupt`: it is empty.
+/// The file is not opened: closing any descriptor of it would drop all locks that this process holds on it by SQLite.
 /// Source: https://www.sqlite.org/howtocorrupt.html, section 2.2
-Result<> ensure_file(std::string const& path) {
-    UniqueFd const made{::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)};
-    if (made) return {};
-    if (errno != EEXIST) return fail(errno, "open database " + path);
+Result<> require_database_file(std::string const& path) {
     struct stat found{};
     if (::lstat(path.c_str(), &found) != 0) return fail(errno, "open database " + path);
-    if (S_ISREG(found.st_mode)) return {};
-    return fail(ErrorKind::refused, "open database " + path, "it is not a file");
+    if (!S_ISREG(found.st_mode)) return fail(ErrorKind::refused, "open database " + path, "it is not a file");
+    // SQLite would take it for a new one, and what the rows were about would be collected as unused.
+    if (found.st_size == 0) return fail(ErrorKind::corrupt, path + " is not a database of ours: it is empty");
+    return {};
+}
+
+Result<> ensure_file(std::string const& path) {
+    struct stat found{};
+    if (::lstat(path.c_str(), &found) != 0 && errno == ENOENT) TRY(make_file(path));
+    return require_database_file(path);
+}
+
+/// Does something that may have to undo a change of a killed process, which needs room where a file system never writes
+/// in place (btrfs, ZFS). On a full one it is done with the room that is kept for such things.
+Result<> with_reserve(std::string const& path, auto const& work) {
+    auto done = work();
+    if (done || done.error().kind != ErrorKind::exhausted) return done;
+    std::string const directory = directory_of(path);
+    if (!give_reserve(directory)) return done;
+    done = work();
+    take_reserve(directory);
+    return done;
 }
 
 }  // namespace
@@ -145,7 +210,7 @@ Result<Database> Database::open(std::string const& path, milliseconds patience) 
     if (code != SQLITE_OK) return database_error(handle, path);
     (void)sqlite3_extended_result_codes(handle, 1);
     (void)sqlite3_busy_timeout(handle, static_cast<int>(patience.count()));
-    auto const prepared = database.set_up(patience);
+    auto const prepared = with_reserve(path, [&] { return database.set_up(patience); });
     return finish_opening(std::move(database), prepared);
 }
 
@@ -170,49 +235,72 @@ std::string immutable_name(std::string const& path) {
     return name + "?immutable=1";
 }
 
-/// Whether the file system is read-only, and no log belongs to the file.
+/// Whether the file system is read-only, and no change that was not completed belongs to the file.
 bool is_immutable(std::string const& path) {
+    auto const has = [&path](char const* suffix) {
+        struct stat found{};
+        return ::stat((path + suffix).c_str(), &found) == 0 && found.st_size != 0;
+    };
     struct statvfs system{};
-    struct stat log{};
-    return ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0 &&
-           (::stat((path + "-wal").c_str(), &log) != 0 || log.st_size == 0);
+    return ::statvfs(path.c_str(), &system) == 0 && (system.f_flag & ST_RDONLY) != 0 && !has("-wal") &&
+           !has("-journal");
 }
 
 }  // namespace
 
 Result<Database> Database::open_for_reading(std::string const& path) {
-    struct stat found{};
-    if (::lstat(path.c_str(), &found) != 0) return fail(errno, "open database " + path);
-    if (!S_ISREG(found.st_mode)) return fail(ErrorKind::refused, "open database " + path, "it is not a file");
+    TRY(require_database_file(path));
     bool const is_fixed = is_immutable(path);
-    std::string const name = is_fixed ? immutable_name(path) : path;
-    int const flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX | (is_fixed ? SQLITE_OPEN_URI : 0);
+    auto database = open_to_read(path, is_fixed ? SQLITE_OPEN_READONLY | SQLITE_OPEN_URI : SQLITE_OPEN_READONLY);
+    // A process was killed in the middle of a commit: what it has changed is undone by whoever comes next.
+    bool const needs_rollback = !database && database.error().kind == ErrorKind::denied && !is_fixed;
+    if (!needs_rollback) return database;
+    return open_to_read(path, SQLITE_OPEN_READWRITE);
+}
+
+Result<Database> Database::open_to_read(std::string const& path, int flags) {
+    std::string const name = (flags & SQLITE_OPEN_URI) != 0 ? immutable_name(path) : path;
     sqlite3* handle = nullptr;
-    int const code = sqlite3_open_v2(name.c_str(), &handle, flags, nullptr);
+    int const code = sqlite3_open_v2(name.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
     if (!handle) return fail(ErrorKind::unavailable, "open database " + path, sqlite3_errstr(code));
     Database database(handle, path);
     if (code != SQLITE_OK) return database_error(handle, path);
     (void)sqlite3_extended_result_codes(handle, 1);
-    // Only for those who look after a log that a killed process has left.
+    // Only for the moment of another process's commit, and for those who undo one that a killed process has left.
     (void)sqlite3_busy_timeout(handle, static_cast<int>(milliseconds(std::chrono::seconds(30)).count()));
-    auto const prepared = database.execute("PRAGMA trusted_schema = OFF; SELECT count(*) FROM sqlite_schema");
+    auto const prepared = with_reserve(path, [&] {
+        return database.execute(
+            "PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;"
+            "SELECT count(*) FROM sqlite_schema");
+    });
     return finish_opening(std::move(database), prepared);
 }
 
-// SQLite does not wait when two processes turn a new file into one with a log: it answers SQLITE_BUSY to one of them at
+// SQLite does not wait when two processes change how a file keeps its changes: it answers SQLITE_BUSY to one of them at
 // once.
 Result<> Database::set_up(milliseconds patience) {
     TimePoint const deadline = std::chrono::steady_clock::now() + patience;
     for (;;) {
-        // trusted_schema: a database that somebody else has written may not call functions by its views and triggers.
-        auto done = execute(
-            "PRAGMA trusted_schema = OFF; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;"
-            "PRAGMA foreign_keys = ON;"
-            "CREATE TABLE IF NOT EXISTS areas (name TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL) STRICT");
+        auto done = set_up_once();
         bool const is_busy = !done && done.error().kind == ErrorKind::busy;
         if (!is_busy || std::chrono::steady_clock::now() >= deadline) return done;
         std::this_thread::sleep_for(retry_pause);
     }
+}
+
+// journal_mode: why it is no write-ahead log is said at the class. The journal keeps its file and blocks, so that a
+// change needs neither inodes nor, where a file system writes in place, blocks.
+// trusted_schema: a database that somebody else has written may not call functions by its views and triggers.
+// cache_spill: the file is only locked against readers for the moment of a commit.
+Result<> Database::set_up_once() {
+    TRY(
+        execute("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY; PRAGMA cache_spill = OFF;"
+                "PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; PRAGMA journal_size_limit = 1048576"));
+    // A file of an older version keeps its log while such a process has it open, and loses it the next time.
+    if (auto const changed = execute("PRAGMA journal_mode = PERSIST");
+        !changed && changed.error().kind != ErrorKind::busy)
+        return changed;
+    return execute(first_tables);
 }
 
 Database::Database(Database&& other) noexcept

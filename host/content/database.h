@@ -41,7 +41,7 @@ public:
 
     /// Goes to the next row. Returns whether there is one.
     /// Errors: `exists` when such a row exists (UNIQUE); `refused` for another constraint; `busy` when another process
-    /// has held the database for too long; `unavailable` when the disk is full; `corrupt`; `denied`; `internal`.
+    /// has held the database for too long; `exhausted` when the disk is full; `corrupt`; `denied`; `internal`.
     Result<bool> step();
 
     [[nodiscard]] std::int64_t integer(int column) const;  ///< 0 when it is null
@@ -98,17 +98,22 @@ struct Migration {
     std::string_view sql;
 };
 
-/// A file of SQLite in WAL mode with synchronous=FULL: what is committed survives a power failure. It belongs to one
-/// thread; another thread, like another process, opens its own.
-/// Source: https://www.sqlite.org/pragma.html#pragma_synchronous
+/// A file of SQLite with a rollback journal and synchronous=FULL: what is committed survives a power failure. It
+/// belongs to one thread; another thread, like another process, opens its own. Readers are kept out for the moment of a
+/// commit.
+///
+/// It has no write-ahead log, although that would keep nobody out: SQLite maps the index of the log into memory, from a
+/// file beside the database, and on a full btrfs a write to a mapped page ends the process by SIGBUS.
+/// Source: https://www.sqlite.org/pragma.html#pragma_synchronous, https://www.sqlite.org/wal.html
 class Database {
 public:
     /// Opens it, or makes it with mode 0600. `patience`: how long a change waits for another process's.
     /// Errors: those of open(2), "open database <path>"; `refused`: a link or anything else but a file; `corrupt`:
-    /// "<path> is not a database of ours: ...".
+    /// "<path> is not a database of ours: ...", also for an empty file.
     static Result<Database> open(std::string const& path, milliseconds patience = std::chrono::seconds(30));
-    /// Opens one that exists for reading only. It makes and changes nothing, and waits for no change of another
-    /// process. Errors: likewise, and `not_found`.
+    /// Opens one that exists for reading only. It makes and changes nothing, except that it undoes a commit in whose
+    /// middle a process was killed; it waits for the commit of another process, and not for a transaction that is open.
+    /// Errors: likewise, and `not_found`.
     static Result<Database> open_for_reading(std::string const& path);
     Database(Database&& other) noexcept;
     Database& operator=(Database&&) = delete;
@@ -156,7 +161,9 @@ private:
     friend class Transaction;
     Database(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
     static Result<Database> finish_opening(Database database, Result<> const& prepared);
+    static Result<Database> open_to_read(std::string const& path, int flags);
     Result<> set_up(milliseconds patience);
+    Result<> set_up_once();
     Result<> execute(char const* sql);
     [[nodiscard]] std::int64_t changed_rows() const;
 

@@ -41,7 +41,8 @@ Result<DownloadClient::Started> DownloadClient::start(role::Download download, D
     (void)::fcntl(writer.get(), F_SETPIPE_SZ, pipe_bytes);  // a limit of the user may forbid it; it is only faster
     download.id = ++last_id_;
     std::array const descriptors{writer.get(), secrets.credentials.get(), secrets.authorities.get()};
-    TRY(role::send(process_->channel(), download, steady_now() + patience, descriptors));
+    auto const sent = role::send(process_->channel(), download, steady_now() + patience, descriptors);
+    if (!sent && sent.error().kind != ErrorKind::unavailable) return std::unexpected(sent.error());  // next() says why
     return Started{download.id, std::move(reader)};
 }
 
@@ -64,9 +65,9 @@ Result<std::optional<DownloadClient::Event>> DownloadClient::next() {
         if (!ended) return std::unexpected(ended.error());
         return fail(ErrorKind::unavailable, "triton-download has ended");
     }
-    auto event = role::decode<role::Answer, role::Downloaded, role::DownloadFailed>(packet->text);
+    auto event = role::decode<role::Answer, role::Downloaded, role::DownloadFailed, role::Failed>(packet->text);
+    if (!event || std::holds_alternative<role::Failed>(*event)) process_.reset();
     if (event) return *std::move(event);
-    process_.reset();
     return fail(ErrorKind::corrupt, "triton-download sent an unexpected message: " + event.error().text());
 }
 

@@ -23,7 +23,8 @@ struct DownloadSecrets {
 /// The library's end of one triton-download, which is started when it is first needed. Nothing that it says is trusted.
 class DownloadClient {
 public:
-    using Event = std::variant<role::Answer, role::Downloaded, role::DownloadFailed>;
+    /// `Failed`: the downloader could not confine itself, or otherwise cannot work here; it has ended.
+    using Event = std::variant<role::Answer, role::Downloaded, role::DownloadFailed, role::Failed>;
 
     explicit DownloadClient(role::RoleSettings settings) : settings_(std::move(settings)) {}
 

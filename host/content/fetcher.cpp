@@ -151,7 +151,8 @@ private:
                 break;
             }
             if (!*event) break;
-            for (Slot& slot : slots_)  // nobody knows an event of a cancelled download
+            // nobody knows an event of a cancelled download, and all are concerned when the downloader has failed
+            for (Slot& slot : slots_)
                 if (slot.is_active() && slot.fetch->on_download(**event, now)) break;
         }
         for (Slot& slot : slots_)
@@ -258,19 +259,23 @@ Result<CheckedDocument> check_fetched(Store& store, std::string const& libexec, 
 Result<Document> Fetcher::fetch_document(Access const& access, DocumentRequest const& request, Watcher const& watcher) {
     Store& store = state_->store;
     // Without a lease, a gc() of another process may take it before it is read.
-    auto const lease = request.lease ? *request.lease : TRY(store.make_lease("reading a document", document_lease));
+    Protection protection = request.protection;
+    if (!protection.lease) protection.lease = TRY(store.make_lease("reading a document", document_lease));
     auto const blob = fetch_blob(access,
                                  {.remote = request.remote,
                                   .digest = request.digest,
                                   .size = request.size,
                                   .most_bytes = request.most_bytes,
                                   .facts = request.facts,
-                                  .lease = lease},
+                                  .protection = protection},
                                  watcher);
     auto checked = blob ? check_fetched(store, state_->settings.libexec, *blob, request, watcher.cancel)
                         : Result<CheckedDocument>(std::unexpected(blob.error()));
-    if (!request.lease) (void)store.end_lease(lease);                               // it ends by itself, too
-    if (blob && (!request.is_kept || !checked)) (void)store.discard(blob->digest);  // else gc() takes it
+    if (!request.protection.lease) (void)store.end_lease(*protection.lease);  // it ends by itself, too
+    if (blob && (!request.is_kept || !checked)) {
+        if (protection.owner) (void)store.remove_reference(*protection.owner, blob->digest);
+        (void)store.discard(blob->digest);  // else gc() takes it
+    }
     if (!checked) return std::unexpected(std::move(checked).error());
     return Document{.digest = std::move(checked->digest),
                     .size = checked->size,

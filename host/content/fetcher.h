@@ -52,8 +52,8 @@ struct BlobRequest {
     std::optional<std::string> sha1 = {};    ///< 40 hexadecimal digits: old manifests have nothing better
     std::optional<std::uint64_t> size = {};  ///< exact, from a trusted source
     std::uint64_t most_bytes = 1ULL << 40;
-    BlobFacts facts = {};               ///< an empty source becomes the URL that the bytes came from
-    std::optional<LeaseId> lease = {};  ///< the lease that protects the blob
+    BlobFacts facts = {};        ///< an empty source becomes the URL that the bytes came from
+    Protection protection = {};  ///< of the blob, as soon as it is in the store
 };
 
 /// The progress of one fetch. The rate is of the last seconds.
@@ -95,7 +95,7 @@ struct DocumentRequest {
     DocumentKind kind = DocumentKind::other;  ///< what the verifier checks it as
     BlobFacts facts = {};
     bool is_kept = true;  ///< as a blob in the store; otherwise only the facts are wanted
-    std::optional<LeaseId> lease = {};
+    Protection protection = {};
 };
 
 struct Document {

@@ -50,6 +50,16 @@ void make_verity(int fd) {
     (void)::ioctl(fd, FS_IOC_ENABLE_VERITY, &argument);
 }
 
+/// What others will need on the file system of a file.
+Result<std::uint64_t> promised_on(Database& database, int file) {
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at the file of an ingest");
+    Statement row = TRY(database.query("SELECT sum(bytes - written) FROM promises WHERE device = ? AND bytes > written",
+                                       std::uint64_t{status.st_dev}));
+    TRY(row.step());
+    return static_cast<std::uint64_t>(row.integer(0));
+}
+
 std::string in_bytes(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 }  // namespace
@@ -64,6 +74,14 @@ Result<bool> try_lock(int fd) {
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
     if (errno == EWOULDBLOCK) return false;
     return fail(errno, "lock a file of the content store");
+}
+
+Result<bool> is_locked(StoreState const& state, std::string_view key) {
+    UniqueFd const file{
+        ::openat(state.locks.get(), name_of_key(key).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+    if (!file && errno == ENOENT) return false;
+    if (!file) return fail(errno, "open the lock of " + json::shown(key));
+    return !TRY(try_lock(file.get()));  // closing it gives the lock back
 }
 
 Result<bool> is_still(int directory, std::string const& name, int fd) {
@@ -124,6 +142,7 @@ Result<Ingest> Store::begin_ingest(std::string_view key, TimePoint deadline, int
     ingest.data_ =
         UniqueFd{::openat(ingest.directory_.get(), "data", O_RDONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!ingest.data_) return fail(errno, "create " + state_->path + "/ingest/" + ingest.name_ + "/data");
+    ingest.settings_.least_free_bytes += TRY(promised_on(state_->database, ingest.data_.get()));
     return ingest;
 }
 
@@ -146,11 +165,11 @@ Result<> Ingest::reserve(std::uint64_t size) const {
         std::string const kept = settings_.least_free_bytes == 0
                                      ? ""
                                      : " beside " + in_bytes(settings_.least_free_bytes) + " that stay free";
-        return fail(ErrorKind::unavailable, "store " + key_,
+        return fail(ErrorKind::exhausted, "store " + key_,
                     in_bytes(needed) + " are needed" + kept + ", and " + std::to_string(free) + " are free");
     }
     if (space.f_files != 0 && space.f_favail < settings_.least_free_inodes) {
-        return fail(ErrorKind::unavailable, "store " + key_,
+        return fail(ErrorKind::exhausted, "store " + key_,
                     std::to_string(space.f_favail) + " inodes are free, and " +
                         std::to_string(settings_.least_free_inodes) + " must stay so");
     }
@@ -159,7 +178,7 @@ Result<> Ingest::reserve(std::uint64_t size) const {
     if (::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size)) == 0) return {};
     if (errno == EOPNOTSUPP || errno == ENOSYS) return {};  // then the look above is all there can be
     if (errno != ENOSPC && errno != EDQUOT) return fail(errno, "reserve " + in_bytes(size) + " for " + key_);
-    return fail(ErrorKind::unavailable, "store " + key_, in_bytes(size) + " are needed: " + errno_text(errno));
+    return fail(ErrorKind::exhausted, "store " + key_, in_bytes(size) + " are needed: " + errno_text(errno));
 }
 
 Result<> Ingest::restart() const {
@@ -168,7 +187,7 @@ Result<> Ingest::restart() const {
     return remove_journal(directory_.get());
 }
 
-Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, std::optional<LeaseId> lease) {
+Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, Protection const& protection) {
     TRY(expect_no_transaction(*state_));
     if (::fchmod(ingest.data_.get(), 0400) != 0 || ::fsync(ingest.data_.get()) != 0)
         return fail(errno, "make " + digest.text() + " durable");
@@ -178,21 +197,25 @@ Result<Blob> Store::commit(Ingest ingest, Digest const& digest, BlobFacts const&
     if (is_new) {
         struct stat status{};
         if (::fstat(ingest.data_.get(), &status) != 0) return fail(errno, "look at " + digest.text());
-        TRY(state_->database.run("UPDATE ingests SET committing = ?, media_type = ?, source = ? WHERE key = ?",
-                                 digest.text(), facts.media_type, facts.source, ingest.key_));
+        Owner const owner = protection.owner.value_or(Owner{});
+        TRY(
+            state_->database.run("UPDATE ingests SET committing = ?, media_type = ?, source = ?, owner_kind = ?, "
+                                 "owner_id = ? WHERE key = ?",
+                                 digest.text(), facts.media_type, facts.source, owner.kind, owner.id, ingest.key_));
         if (::renameat(ingest.directory_.get(), "data", state_->blobs.get(), digest.hex().c_str()) != 0)
             return fail(errno, "give " + digest.text() + " its name");
         TRY(sync_directory(state_->blobs.get(), state_->path + "/blobs/sha256"));
         Transaction transaction = TRY(state_->database.begin());
         TRY(insert_blob(*state_, digest.text(), static_cast<std::uint64_t>(status.st_size), facts));
         TRY(state_->database.run("DELETE FROM ingests WHERE key = ?", ingest.key_));
-        if (lease && !TRY(protect(*lease, digest))) return fail(ErrorKind::internal, digest.text() + " is not there");
+        if (!protection.is_none() && !TRY(protect(protection, digest)))
+            return fail(ErrorKind::internal, digest.text() + " is not there");
         TRY(transaction.commit());
         blob = TRY(find(digest));
     } else {
         Transaction transaction = TRY(state_->database.begin());
         TRY(state_->database.run("DELETE FROM ingests WHERE key = ?", ingest.key_));
-        if (lease) TRY(protect(*lease, digest));
+        if (!protection.is_none()) TRY(protect(protection, digest));
         TRY(transaction.commit());
     }
     remove_ingest_directory(*state_, ingest.name_);
@@ -227,6 +250,7 @@ struct Committing {
     std::string name;
     std::string digest;
     BlobFacts facts;
+    Owner owner;  // without a kind: nobody
 };
 
 /// Completes a commit that had been decided: the bytes were verified and durable. If the file has its name already,
@@ -251,6 +275,9 @@ Result<> finish_commit(StoreState& state, Committing const& commit) {
     }
     TRY(sync_directory(state.blobs.get(), state.path + "/blobs/sha256"));
     TRY(insert_blob(state, commit.digest, static_cast<std::uint64_t>(status.st_size), commit.facts));
+    if (!commit.owner.kind.empty())
+        TRY(state.database.run("INSERT OR IGNORE INTO blob_references VALUES (?, ?, ?)", commit.digest,
+                               commit.owner.kind, commit.owner.id));
     TRY(state.database.run(
         is_begun_anew ? "UPDATE ingests SET committing = '' WHERE key = ?" : "DELETE FROM ingests WHERE key = ?",
         commit.key));
@@ -260,11 +287,13 @@ Result<> finish_commit(StoreState& state, Committing const& commit) {
 }
 
 Result<> finish_commits(StoreState& state) {
-    Statement rows = TRY(
-        state.database.query("SELECT key, name, committing, media_type, source FROM ingests WHERE committing != ''"));
+    Statement rows =
+        TRY(state.database.query("SELECT key, name, committing, media_type, source, owner_kind, owner_id FROM ingests "
+                                 "WHERE committing != ''"));
     std::vector<Committing> all;
     while (TRY(rows.step()))
-        all.push_back({rows.text(0), rows.text(1), rows.text(2), {rows.text(3), rows.text(4)}});
+        all.push_back(
+            {rows.text(0), rows.text(1), rows.text(2), {rows.text(3), rows.text(4)}, {rows.text(5), rows.text(6)}});
     // Not before: what reads cannot begin to write once another process has written.
     for (Committing const& commit : all)
         TRY(finish_commit(state, commit));

@@ -10,6 +10,7 @@ FailureClass class_of(ErrorKind kind) {
         case ErrorKind::busy:
         case ErrorKind::unavailable:
         case ErrorKind::timeout: return FailureClass::transient;
+        case ErrorKind::exhausted: return FailureClass::resource;
         case ErrorKind::invalid:
         case ErrorKind::not_found:
         case ErrorKind::exists:

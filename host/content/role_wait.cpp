@@ -13,8 +13,8 @@ namespace triton::content {
 
 namespace {
 
-/// Errors: `refused`, `timeout`.
-Result<> wait_readable(int fd, int cancel, TimePoint deadline) {
+/// Returns false when the deadline comes first. Errors: `refused`.
+Result<bool> wait_readable(int fd, int cancel, TimePoint deadline) {
     for (;;) {
         std::array<pollfd, 2> watched{pollfd{.fd = fd, .events = POLLIN, .revents = 0},
                                       pollfd{.fd = cancel, .events = POLLIN, .revents = 0}};
@@ -23,8 +23,8 @@ Result<> wait_readable(int fd, int cancel, TimePoint deadline) {
                                  static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, INT_MAX)));
         if (ready < 0 && errno != EINTR) return fail(errno, "wait for a role");
         if (ready > 0 && watched[1].revents != 0) return fail(ErrorKind::refused, "cancelled");
-        if (ready > 0) return {};
-        if (ready == 0 && left.count() <= INT_MAX) return fail(ErrorKind::timeout, "a role has not answered in time");
+        if (ready > 0) return true;
+        if (ready == 0 && left.count() <= INT_MAX) return false;
     }
 }
 
@@ -32,9 +32,14 @@ Result<> wait_readable(int fd, int cancel, TimePoint deadline) {
 
 TimePoint end_deadline() { return steady_now() + std::chrono::seconds(10); }
 
+Result<bool> wait_for_message(role::RoleProcess& process, TimePoint deadline, int cancel) {
+    return wait_readable(process.channel().fd(), cancel, deadline);
+}
+
 Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
                                   std::size_t expected_descriptors) {
-    if (cancel >= 0) TRY(wait_readable(process.channel().fd(), cancel, deadline));
+    if (cancel >= 0 && !TRY(wait_for_message(process, deadline, cancel)))
+        return fail(ErrorKind::timeout, "a role has not answered in time");
     auto packet = process.channel().receive(deadline, expected_descriptors);
     if (packet) return packet;
     Error const error = packet.error();

@@ -15,6 +15,10 @@ namespace triton::content {
 Result<role::Packet> receive_from(role::RoleProcess& process, TimePoint deadline, int cancel,
                                   std::size_t expected_descriptors = 0);
 
+/// Waits until a packet of a role, or its end, can be received. Returns false when the deadline comes first. `cancel`:
+/// as of receive_from(). Errors: `refused`: "cancelled".
+Result<bool> wait_for_message(role::RoleProcess& process, TimePoint deadline, int cancel);
+
 /// Kills a role whose message cannot be true. Returns the error: `corrupt`: "triton-verify lies: ...".
 std::unexpected<Error> distrust(role::RoleProcess& process, std::string_view why);
 

@@ -13,6 +13,7 @@
 
 #include "host/content/directory_names.h"
 #include "host/content/store_state.h"
+#include "lib/base/error_kinds.h"
 #include "lib/base/start_thread.h"
 #include "lib/files/sha256.h"
 
@@ -77,7 +78,7 @@ Result<Hashed> hash_when_idle(int fd, std::string const& shown, int cancel) {
 /// Whether it says something about the blob: that it cannot be read, or is something else. A lack of descriptors,
 /// memory or threads says nothing about it, and a good blob must not be lost for that.
 bool is_about_the_blob(Error const& error) {
-    return error.kind != ErrorKind::unavailable && error.kind != ErrorKind::refused && error.kind != ErrorKind::denied;
+    return !is_shortage(error.kind) && error.kind != ErrorKind::refused && error.kind != ErrorKind::denied;
 }
 
 UniqueFd open_file(StoreState const& state, std::string const& hex) {

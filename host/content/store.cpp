@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "host/content/store_state.h"
 #include "lib/files/copy_file.h"
@@ -17,7 +18,7 @@ namespace triton::content {
 namespace {
 
 /// `removals` and `committing` are intentions: written before the file is touched, and taken back after.
-constexpr std::array<Migration, 1> migrations{{
+constexpr std::array<Migration, 3> migrations{{
     {R"(
 CREATE TABLE blobs (
     digest TEXT PRIMARY KEY NOT NULL,
@@ -67,13 +68,34 @@ CREATE TABLE quarantine (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE removals (hex TEXT PRIMARY KEY NOT NULL) STRICT, WITHOUT ROWID;
 )"},
+    {"ALTER TABLE leases ADD COLUMN owner TEXT NOT NULL DEFAULT ''"},
+    {R"(
+ALTER TABLE ingests ADD COLUMN owner_kind TEXT NOT NULL DEFAULT '';
+ALTER TABLE ingests ADD COLUMN owner_id TEXT NOT NULL DEFAULT '';
+CREATE TABLE promises (
+    key TEXT PRIMARY KEY NOT NULL,
+    device INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    written INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+)"},
 }};
+
+/// Errors: `denied` when it belongs to somebody else, who could change what root unpacks.
+Result<> check_owner(int directory, std::string const& shown) {
+    struct stat status{};
+    if (::fstat(directory, &status) != 0) return fail(errno, "look at directory " + shown);
+    if (status.st_uid == ::geteuid()) return {};
+    return fail(ErrorKind::denied, "open the content store in " + shown,
+                "it belongs to user " + std::to_string(status.st_uid));
+}
 
 Result<UniqueFd> make_directory(int root, char const* name, std::string const& path) {
     std::string const shown = path + "/" + name;
     if (::mkdirat(root, name, 0700) != 0 && errno != EEXIST) return fail(errno, "make directory " + shown);
     UniqueFd directory{::openat(root, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)};
     if (!directory) return fail(errno, "open directory " + shown);
+    TRY(check_owner(directory.get(), shown));
     return directory;
 }
 
@@ -100,6 +122,7 @@ Result<Store> Store::open(std::string const& directory, StoreSettings const& set
     UniqueFd const made = TRY(files::make_directories(directory));
     UniqueFd root{::openat(made.get(), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (!root) return fail(errno, "open directory " + directory);
+    TRY(check_owner(root.get(), directory));
     if (::fchmod(root.get(), 0700) != 0) return fail(errno, "change the mode of " + directory);
     Database database = TRY(Database::open(directory + "/content.db"));
     UniqueFd all_blobs = TRY(make_directory(root.get(), "blobs", directory));
@@ -192,6 +215,31 @@ Result<> Store::remove_references(Owner const& owner) {
     return transaction.commit();
 }
 
+Result<> Store::remove_reference(Owner const& owner, Digest const& digest) {
+    BootTime const now = TRY(boot_time());
+    Transaction transaction = TRY(state_->database.begin());
+    auto const removed =
+        TRY(state_->database.run("DELETE FROM blob_references WHERE digest = ? AND owner_kind = ? AND owner_id = ?",
+                                 digest.text(), owner.kind, owner.id));
+    if (removed == 0) return {};
+    TRY(state_->database.run("UPDATE blobs SET unclaimed_boot = ?, unclaimed_at = ? WHERE digest = ?", now.boot,
+                             now.milliseconds, digest.text()));
+    return transaction.commit();
+}
+
+Result<> Store::promise(std::string_view key, Promise const& promise) {
+    TRY(
+        state_->database.run("INSERT INTO promises VALUES (?, ?, ?, ?) ON CONFLICT (key) DO UPDATE SET "
+                             "device = excluded.device, bytes = excluded.bytes, written = excluded.written",
+                             key, promise.device, promise.bytes, promise.written));
+    return {};
+}
+
+Result<> Store::end_promise(std::string_view key) {
+    TRY(state_->database.run("DELETE FROM promises WHERE key = ?", key));
+    return {};
+}
+
 Result<std::vector<Owner>> Store::owners(Digest const& digest) { return owners_of(state_->database, digest); }
 
 Result<std::vector<Digest>> Store::referenced_by(Owner const& owner) {
@@ -203,11 +251,11 @@ Result<std::vector<Digest>> Store::referenced_by(Owner const& owner) {
     return digests;
 }
 
-Result<LeaseId> Store::make_lease(std::string_view purpose, milliseconds duration) {
+Result<LeaseId> Store::make_lease(std::string_view purpose, milliseconds duration, std::string_view owner) {
     BootTime const now = TRY(boot_time());
-    Statement row =
-        TRY(state_->database.query("INSERT INTO leases (purpose, boot, expires) VALUES (?, ?, ?) RETURNING id", purpose,
-                                   now.boot, now.milliseconds + duration.count()));
+    Statement row = TRY(
+        state_->database.query("INSERT INTO leases (purpose, boot, expires, owner) VALUES (?, ?, ?, ?) RETURNING id",
+                               purpose, now.boot, now.milliseconds + duration.count(), owner));
     TRY(row.step());
     LeaseId const id{row.integer(0)};
     TRY(row.step());  // the change happens when the statement ends
@@ -232,6 +280,15 @@ Result<bool> Store::protect(LeaseId lease, Digest const& digest) {
     return true;
 }
 
+Result<bool> Store::protect(Protection const& protection, Digest const& digest) {
+    Transaction transaction = TRY(state_->database.begin());
+    if (!TRY(find(digest))) return false;
+    if (protection.lease) TRY(protect(*protection.lease, digest));
+    if (protection.owner) TRY(add_references(*protection.owner, {&digest, 1}));
+    TRY(transaction.commit());
+    return true;
+}
+
 Result<> Store::end_lease(LeaseId lease) {
     TRY(state_->database.run("DELETE FROM leases WHERE id = ?", static_cast<std::int64_t>(lease)));
     return {};
@@ -252,8 +309,11 @@ Result<> Store::unpin(Digest const& digest) {
 Result<> Store::quarantine(Digest const& digest, std::string_view reason) {
     TRY(expect_no_transaction(*state_));
     FileLock const lock = TRY(exclusive(*state_));
-    Statement row = TRY(state_->database.query("SELECT 1 FROM blobs WHERE digest = ?", digest.text()));
-    if (!TRY(row.step())) return std::unexpected(not_found(digest));
+    {
+        // One that reads cannot begin to write while another process waits for it.
+        Statement row = TRY(state_->database.query("SELECT 1 FROM blobs WHERE digest = ?", digest.text()));
+        if (!TRY(row.step())) return std::unexpected(not_found(digest));
+    }
     return quarantine_file(*state_, digest.hex(), reason);
 }
 

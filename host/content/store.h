@@ -49,7 +49,22 @@ struct Why {
     std::optional<std::string> collected;  ///< why the next gc() takes it; none: it does not
 };
 
+/// Room on a file system that somebody will need who does not take it now: a volume of 4 GiB in which 1 GiB is written.
+struct Promise {
+    std::uint64_t device = 0;  ///< st_dev of the file system, of this boot
+    std::uint64_t bytes = 0;
+    std::uint64_t written = 0;  ///< the part that is on disk, and hence not free any more
+};
+
 enum class LeaseId : std::int64_t {};
+
+/// What keeps a blob from gc() from the moment that it is in the store.
+struct Protection {
+    std::optional<LeaseId> lease = {};  ///< until it ends, or the machine does
+    std::optional<Owner> owner = {};    ///< a reference, until it is removed
+
+    [[nodiscard]] bool is_none() const { return !lease && !owner; }
+};
 
 /// Something that gc() removes, or would remove.
 struct Victim {
@@ -101,8 +116,8 @@ public:
     [[nodiscard]] int directory() const { return directory_.get(); }
 
     /// Makes sure that this many bytes fit, and reserves the blocks where the file system can.
-    /// Errors: `unavailable`: "cannot store <key>: 2000000 bytes are needed beside 67108864 bytes that stay free, and
-    /// 400000 are free".
+    /// Errors: `exhausted`: "cannot store <key>: 2000000 bytes are needed beside 67108864 bytes that stay free, and
+    /// 400000 are free". What was promised to volumes stays free, too.
     Result<> reserve(std::uint64_t size) const;
 
     /// Empties it, because what was there belongs to something else. Errors: those of ftruncate(2).
@@ -115,7 +130,7 @@ private:
     std::string name_;    // of the directory
     UniqueFd directory_;  // locked
     UniqueFd data_;
-    StoreSettings settings_;
+    StoreSettings settings_;  // what was promised to others stays free, too
 };
 
 /// Holds the locks of some keys. They are given back when this is destroyed, which must be before its Store, or when
@@ -178,10 +193,10 @@ public:
     /// Begins or resumes the ingest with this key: for a blob whose digest is known, the digest's text. Waits for
     /// another Store that has it, as lock() does; the blob may be in the store afterwards.
     Result<Ingest> begin_ingest(std::string_view key, TimePoint deadline, int cancel = -1);
-    /// Gives a verified ingest its name and then its row, durably, and puts it under the lease in the same step. If a
-    /// good blob is already there, it stays and the ingest is dropped.
+    /// Gives a verified ingest its name and then its row, durably, and protects it in the same step: no crash leaves
+    /// the row without its reference. If a good blob is already there, it stays and the ingest is dropped.
     /// Errors: those of fsync(2), rename(2) and the database; the ingest can then be resumed.
-    Result<Blob> commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, std::optional<LeaseId> lease = {});
+    Result<Blob> commit(Ingest ingest, Digest const& digest, BlobFacts const& facts, Protection const& protection = {});
     /// Drops an ingest. Errors: those of unlink(2).
     Result<> abandon(Ingest ingest);
 
@@ -190,16 +205,26 @@ public:
     Result<> add_references(Owner const& owner, std::span<Digest const> digests);
     /// Removes all references of the owner; there may be none.
     Result<> remove_references(Owner const& owner);
+    /// Removes one reference; there may be none.
+    Result<> remove_reference(Owner const& owner, Digest const& digest);
     Result<std::vector<Owner>> owners(Digest const& digest);
     Result<std::vector<Digest>> referenced_by(Owner const& owner);
 
     /// Makes a lease that protects what is being built for this long. It runs by the boot-time clock: no step of the
-    /// wall clock ends it, and a reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why().
-    Result<LeaseId> make_lease(std::string_view purpose, milliseconds duration);
+    /// wall clock ends it, and a reboot does. `purpose`: "import of docker.io/library/alpine:3.20", for why(). `owner`:
+    /// a key of lock(); as long as somebody has that lock the lease lives, also when its process was stopped and could
+    /// not renew it. Empty: only the time counts.
+    Result<LeaseId> make_lease(std::string_view purpose, milliseconds duration, std::string_view owner = {});
     Result<> renew_lease(LeaseId lease, milliseconds duration);
     /// Puts a blob under a lease. Returns whether the store has the blob.
     Result<bool> protect(LeaseId lease, Digest const& digest);
+    /// The same for a lease, a reference, or both.
+    Result<bool> protect(Protection const& protection, Digest const& digest);
     Result<> end_lease(LeaseId lease);
+
+    /// Promises room: from then on no ingest on that file system takes it. The same key again changes the promise.
+    Result<> promise(std::string_view key, Promise const& promise);
+    Result<> end_promise(std::string_view key);
 
     /// Pins a blob, so that it is never collected. Errors: `not_found`.
     Result<> pin(Digest const& digest);

@@ -48,6 +48,9 @@ Result<bool> is_still(int directory, std::string const& name, int fd);
 /// The name of the file for a key, which may be any text.
 std::string name_of_key(std::string_view key);
 
+/// Whether somebody has the lock of a key. Errors: as of try_lock().
+Result<bool> is_locked(StoreState const& state, std::string_view key);
+
 /// Removes everything that an ingest may have in its directory, and the directory.
 void remove_ingest_directory(StoreState const& state, std::string const& name);
 Result<> unlink_if_there(int directory, std::string const& name, std::string const& shown);

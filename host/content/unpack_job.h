@@ -24,7 +24,8 @@ struct UnpackRequest {
 /// descriptors are borrowed. `progress` is called at most ten times a second, by this thread.
 /// After an error the directory has whatever was unpacked so far. Nothing is durable before syncfs(2).
 /// Errors: `corrupt` for a broken archive or a wrong diffID; `refused` when a limit is reached, or "cancelled";
-/// `unavailable` for a full disk; `unsupported` for a file system that cannot hold the content.
+/// `exhausted` for a lack of room, since some stays free for others; `timeout` for an unpacker that hangs;
+/// `unsupported` for a file system that cannot hold the content.
 Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& request, int archive, int directory,
                               std::function<void(role::Unpacking const&)> const& progress = {});
 

@@ -55,7 +55,7 @@ public:
     /// The next event, up to the deadline. Its numbers are in range: intervals are sorted, apart, and within the
     /// maximum; the id of a range was added. After Verified and Killed the process has ended.
     /// Errors: `timeout`: the deadline; `corrupt` when the bytes are wrong: "size is 4096 bytes instead of 8192", or
-    /// when the verifier breaks the rules, and is then killed; `unavailable` for a full disk.
+    /// when the verifier breaks the rules, and is then killed; `exhausted` for a full disk.
     Result<Event> next(TimePoint deadline);
 
 private:

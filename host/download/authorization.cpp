@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "lib/base/loopback.h"
 #include "lib/json/values.h"
 
 namespace triton::download {
@@ -29,6 +30,15 @@ std::span<json::Field<TokenAnswer> const> table(json::TableOf<TokenAnswer>) {
         {.name = "expires_in", .value = json::as<&TokenAnswer::expires_in, Seconds>},
     }};
     return rows;
+}
+
+/// Errors: `denied` for a token service that would get the password in plain text, unless it is on the machine that the
+/// user has allowed plain HTTP for, or on this one.
+Result<> check_confidential(Url const& url, Url const& service) {
+    auto const host = [](Url const& one) { return one.authority.substr(0, one.authority.rfind(':')); };
+    if (service.is_https || host(service) == host(url) || is_loopback_host(service.authority)) return {};
+    return fail(ErrorKind::denied, url.authority + " names the token service " + service.shown() +
+                                       ", which would get the password in plain text");
 }
 
 /// Whether a token may go into a header: it must not contain what would end the line.
@@ -107,6 +117,7 @@ Result<std::optional<TokenRequest>> Authorizations::on_refused(Url const& url, s
                 case Challenge::Scheme::bearer: {
                     if (challenge.realm.empty() || (credential && !has_password)) continue;
                     auto target = TRY(follow(url, challenge.realm));
+                    if (has_password) TRY(check_confidential(url, target));
                     TokenRequest request{.url = std::move(target), .authorization = {}};
                     // The token is for the scope of the order, not for a wider one that the server names.
                     std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;

@@ -21,6 +21,7 @@
 #include "host/image/site.h"
 #include "host/image/tree_archive.h"
 #include "host/image/zfs_stream.h"
+#include "host/storage/own_ids.h"
 #include "lib/base/rfc3339.h"
 #include "lib/base/write_all.h"
 #include "lib/files/pending_file.h"
@@ -211,6 +212,17 @@ Result<> check_stream_options(Workshop& shop, CreateOptions const& options) {
     return {};
 }
 
+/// Errors: `unsupported` for a machine whose files belong to uids of this host: a stream of ZFS has them as they are.
+Result<> check_own_ids(storage::Pool& pool, storage::TreeName const& tree, std::string const& shown) {
+    UniqueFd const directory = TRY(pool.open(tree));
+    UniqueFd const root(::openat(directory.get(), "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    if (!root) return fail(errno, "open the root of " + shown);
+    if (!TRY(storage::shifted_by(root.get()))) return {};
+    return fail(ErrorKind::unsupported, "the files of " + shown +
+                                            " belong to uids of this host, because ZFS has no idmapped mounts here: " +
+                                            "make a tarball, which has its own uids");
+}
+
 /// The image that a machine's tree was cloned from.
 Result<Image> image_below(Workshop& shop, storage::TreeName const& tree, std::string const& shown) {
     auto const origin = TRY(shop.pool->origin(tree));
@@ -270,9 +282,11 @@ Result<Created> create_from_machine(Workshop& shop, Uuid const& machine, CreateO
     auto const work = [&]() -> Result<Created> {
         TRY(shop.pool->snapshot(tree, snapshot_of(intent.id())));
         std::string const shown = "machine " + machine.text();
+        if (options.is_stream) TRY(check_own_ids(*shop.pool, tree, shown));
         if (options.is_stream) return create_stream(shop, tree, snapshot_of(intent.id()), shown, options);
         TreeBuilder builder(*shop.pool, intent.id(), shop.jobs());
         TRY(shop.pool->clone(tree, snapshot_of(intent.id()), builder.name()));
+        TRY(storage::restore_own_ids(TRY(builder.root())));
         UniqueFd const root = TRY(builder.root());
         if (!options.script.empty())
             TRY(run_preparation(options.script, shop.pool->path(builder.name()) + "/root", shop.settings.cancel));

@@ -22,6 +22,7 @@
 #include "host/image/oci_import.h"
 #include "host/image/tree_archive.h"
 #include "host/image/zfs_stream.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/rfc3339.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -106,7 +107,7 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
 
 /// Checks that a file system is not an image in another format, which would become a machine without programs.
 Result<> check_is_root(int root, std::string const& path, bool is_directory) {
-    auto const has = [root](char const* name) { return ::faccessat(root, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0; };
+    auto const has = [root](char const* name) { return entry_exists(root, name); };
     std::string const kind = is_directory ? "oci:" : "oci-archive:";
     if (has("oci-layout") && has("index.json"))
         return fail(path + " is an OCI layout; imgadm import " + kind + path + " imports its image");

@@ -80,6 +80,10 @@ content::Watcher Workshop::watch(std::string image) const {
 
 class ImageService::Implementation {
 public:
+    ~Implementation() {
+        if (workshop && workshop->settings.makes_room) content::take_reserve(workshop->site.content);
+    }
+
     std::optional<Reader> reader;
     std::optional<Workshop> workshop;
 
@@ -146,12 +150,13 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
     auto implementation = std::make_unique<Implementation>();
     Site site = TRY(read_site(settings));
     Configuration configuration = TRY(read_sources(site));
-    if (settings.makes_room) content::give_reserve(site.content);
+    if (settings.makes_room) (void)content::give_reserve(site.content);
     auto pool = TRY(storage::open_pool(site.storage));
     auto store = TRY(content::Store::open(site.content));
     auto catalog = TRY(Catalog::open(store.database()));
     std::string owner = TRY(owner_name());
-    auto alive = TRY(store.lock({owner}, std::chrono::steady_clock::now() + std::chrono::minutes(1)));
+    std::optional<content::KeyLock> alive;
+    if (!settings.is_dry_run) alive = TRY(store.lock({owner}, std::chrono::steady_clock::now() + std::chrono::minutes(1)));
     implementation->workshop.emplace(Workshop{.settings = settings,
                                               .site = std::move(site),
                                               .configuration = std::move(configuration),
@@ -161,6 +166,7 @@ Result<ImageService> ImageService::open(Settings const& settings, Observer& obse
                                               .observer = &observer,
                                               .owner = std::move(owner),
                                               .alive = std::move(alive)});
+    if (settings.is_dry_run) return ImageService(std::move(implementation));
     Workshop& shop = *implementation->workshop;
     if (!settings.makes_room) content::take_reserve(shop.site.content);
     if (auto const recovered = shop.pool->recover(); !recovered)
@@ -258,7 +264,8 @@ struct Import {
     Result<Imported> operator()(Uuid const& uuid) const { return import_from_source(shop, uuid, options); }
 
     Result<Imported> operator()(RegistryReference const& reference) const {
-        if (auto done = TRY(latched(shop, reference.text(), options))) return *done;
+        auto known = options.is_fresh ? std::nullopt : TRY(latched(shop, reference.text(), options));
+        if (known) return *known;
         auto access = TRY(registry_access(shop, reference, options));
         Source const* const source = access.source;
         auto lease = TRY(WorkLease::make(shop, "import of " + reference.text()));
@@ -336,7 +343,26 @@ bool is_gone(std::string const& path) { return ::access(path.c_str(), F_OK) != 0
 }  // namespace
 
 Result<Imported> ImageService::import(Reference const& reference, ImportOptions const& options) {
-    return std::visit(Import{implementation_->shop(), options}, reference);
+    Workshop& shop = implementation_->shop();
+    shop.keeper = options.keeper;
+    auto imported = std::visit(Import{shop, options}, reference);
+    shop.keeper.reset();
+    return imported;
+}
+
+Result<std::string> ImageService::resolve(Reference const& reference, ImportOptions const& options) {
+    Workshop& shop = implementation_->shop();
+    auto lease = TRY(WorkLease::make(shop, "resolving a name"));
+    std::unique_ptr<OciOrigin> origin;
+    if (auto const* const registry = std::get_if<RegistryReference>(&reference))
+        origin = open_registry(shop, lease.id(), *registry, TRY(registry_access(shop, *registry, options)));
+    else if (auto const* const layout = std::get_if<LayoutReference>(&reference); layout && !layout->is_archive)
+        origin = TRY(open_layout(shop, lease.id(), *layout));
+    else
+        return fail(ErrorKind::unsupported, "only a registry or a layout says what a name means");
+    OciDocument const root = TRY(origin->root());
+    TRY(lease.end());
+    return root.digest.text();
 }
 
 Result<Imported> ImageService::install(std::string_view manifest, std::string const& file,

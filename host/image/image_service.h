@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/content/store.h"
 #include "host/image/manifest.h"
 #include "host/image/observer.h"
 #include "host/image/platform.h"
@@ -29,8 +30,11 @@ struct Settings {
     std::string pool = {};
     /// A descriptor that is readable when the work is to be given up. Borrowed; -1: never.
     int cancel = -1;
-    /// The command makes room: on a full disk it has what is kept for that. Others keep it.
+    /// The command makes room: on a full disk it has what is kept for that, and what is left of that is kept again in
+    /// the end. Others keep it.
     bool makes_room = false;
+    /// The command only reports what it would do: it recovers nothing, and needs no room.
+    bool is_dry_run = false;
 };
 
 /// An installed image.
@@ -62,8 +66,13 @@ struct ImportOptions {
     std::optional<Platform> platform = {};  ///< none: this machine's
     std::string source = {};                ///< only this one is asked; empty: all of imgadm.conf
     std::string authfile = {};              ///< credentials for a registry that is not a source
+    std::string credentials = {};           ///< instead: the text of an authfile
     bool is_insecure = false;               ///< plain HTTP from a registry is allowed
     bool is_quiet = false;                  ///< does not report an image that is installed already
+    /// Who keeps what comes, from the moment that it is in the store: a reference each, which outlives a reboot, while
+    /// the lease of an import does not. The caller removes them.
+    std::optional<content::Owner> keeper = {};
+    bool is_fresh = false;  ///< a tag means what the registry says now, also when it is known here
 };
 
 /// The result of a command for one image.
@@ -152,6 +161,8 @@ public:
 
     // Changes.
     Result<Imported> import(Reference const& reference, ImportOptions const& options);
+    /// The digest that a reference to a registry or a layout has now. Errors: `unsupported` for any other.
+    Result<std::string> resolve(Reference const& reference, ImportOptions const& options);
     /// Installs an image from its manifest and its file.
     Result<Imported> install(std::string_view manifest, std::string const& file, ImportOptions const& options);
     Result<> remove(Uuid const& uuid);

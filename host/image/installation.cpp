@@ -350,7 +350,7 @@ Result<std::vector<Layer>> intact_layers(Workshop& shop, Plan const& plan, std::
 }  // namespace
 
 Result<WorkLease> WorkLease::make(Workshop& shop, std::string_view purpose) {
-    return WorkLease(shop, TRY(shop.store.make_lease(purpose, content::LeaseKeeper::life)));
+    return WorkLease(shop, TRY(shop.store.make_lease(purpose, content::LeaseKeeper::life, shop.owner)));
 }
 
 Result<> enter_image(Workshop& shop, Plan& plan) {

@@ -24,6 +24,7 @@ public:
         : shop_(&shop), lease_(lease), reference_(std::move(reference)), directory_(std::move(directory)) {}
 
     Result<OciDocument> root() override {
+        TRY(check_version());
         auto const index = TRY(index_of_layout());
         if (!reference_.digest.empty()) return document(TRY(descriptor_of(reference_.digest)), role::DocumentKind::image);
         return document(TRY(choose_tag(index, reference_.tag, shown())), role::DocumentKind::image);
@@ -66,6 +67,21 @@ private:
     [[nodiscard]] std::string shown() const { return reference_.text(); }
     [[nodiscard]] std::string shown_blob(Descriptor const& descriptor) const {
         return descriptor.digest + " of " + shown();
+    }
+
+    /// Refuses a layout of another version, whose files may mean something else. One without a version is accepted,
+    /// since some tools write none.
+    Result<> check_version() {
+        auto opened = directory_.open_file("oci-layout");
+        if (!opened && opened.error().kind == ErrorKind::not_found) return {};
+        auto file = TRY(std::move(opened));
+        role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = largest_document}};
+        std::string const what = "oci-layout of " + shown();
+        auto const document = content::check_document(shop_->jobs(), request, std::move(file.fd));
+        if (!document) return about_layout(what, document.error());
+        std::string const version = TRY(read_layout_version(document->json, what));
+        if (version.starts_with("1.")) return {};
+        return fail(ErrorKind::unsupported, what + " has version " + json::quoted(version) + ", and only 1 is known");
     }
 
     Result<OciIndex> index_of_layout() {

@@ -33,7 +33,7 @@ Result<std::string> key_of_file(int source) {
 Result<std::optional<content::Blob>> known_blob(Workshop& shop, content::LeaseId lease,
                                                 role::Expected const& expected) {
     if (!expected.digest) return std::optional<content::Blob>();
-    if (!TRY(shop.store.protect(lease, *expected.digest))) return std::optional<content::Blob>();
+    if (!TRY(shop.store.protect(shop.protection(lease), *expected.digest))) return std::optional<content::Blob>();
     return shop.store.find(*expected.digest);
 }
 
@@ -57,12 +57,12 @@ Result<content::Blob> store_file(Workshop& shop, content::LeaseId lease, int sou
         return std::unexpected(verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
-    return shop.store.commit(std::move(ingest), verified->digest, facts, lease);
+    return shop.store.commit(std::move(ingest), verified->digest, facts, shop.protection(lease));
 }
 
 Result<content::CheckedDocument> store_document(Workshop& shop, content::LeaseId lease, UniqueFd source,
                                                 role::ReadDocument const& request, content::BlobFacts const& facts) {
-    if (request.expected.digest && TRY(shop.store.protect(lease, *request.expected.digest)))
+    if (request.expected.digest && TRY(shop.store.protect(shop.protection(lease), *request.expected.digest)))
         return content::check_document(shop.jobs(), request, std::move(source));
     std::string const key = request.expected.digest ? request.expected.digest->text() : TRY(key_of_file(source.get()));
     auto ingest = TRY(empty_ingest(shop, key));
@@ -73,7 +73,7 @@ Result<content::CheckedDocument> store_document(Workshop& shop, content::LeaseId
         return document;
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
-    TRY(shop.store.commit(std::move(ingest), document->digest, facts, lease));
+    TRY(shop.store.commit(std::move(ingest), document->digest, facts, shop.protection(lease)));
     return document;
 }
 

@@ -151,6 +151,17 @@ std::span<json::Field<Document, OciReading> const> table(json::TableOf<Document,
     return rows;
 }
 
+struct LayoutDocument {
+    std::string version;
+};
+
+std::span<json::Field<LayoutDocument, OciReading> const> table(json::TableOf<LayoutDocument, OciReading>) {
+    static constexpr std::array<json::Field<LayoutDocument, OciReading>, 1> rows{{
+        {.name = "imageLayoutVersion", .need = Need::required, .value = as<&LayoutDocument::version, ShortText>},
+    }};
+    return rows;
+}
+
 struct RootFs {
     std::string type;
     std::vector<std::string> diff_ids;
@@ -277,6 +288,15 @@ Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_v
         case OciKind::other: break;
     }
     std::unreachable();
+}
+
+Result<std::string> read_layout_version(std::string_view text, std::string_view what) {
+    OciReading reading;
+    std::optional<LayoutDocument> document;
+    if (auto const node = json::read_json(text, oci_limits, reading.problems))
+        document = json::read_object<LayoutDocument>(*node, json::Where{}, reading);
+    if (!reading.problems.empty() || !document) return corrupt(what, "the version of a layout", reading);
+    return std::move(document->version);
 }
 
 Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std::string_view what) {

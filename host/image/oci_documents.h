@@ -56,6 +56,10 @@ Result<std::variant<OciIndex, OciManifest>> read_index_or_manifest(std::string_v
 /// Reads the configuration of an image with that many layers. Errors: `corrupt`, with details.
 Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std::string_view what);
 
+/// Reads the version in the file oci-layout of an image layout. Errors: `corrupt`, with details.
+/// Source: image-spec, image-layout.md, "oci-layout file".
+Result<std::string> read_layout_version(std::string_view text, std::string_view what);
+
 /// The manifest of an index that runs on `wanted`; nested indexes count as manifests. Errors: `not_found`, with the
 /// platforms that it has.
 Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted, std::string_view what);

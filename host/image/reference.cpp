@@ -190,13 +190,6 @@ bool is_registry_host(std::string_view text) {
            name.find("..") == std::string_view::npos;
 }
 
-bool is_loopback(std::string_view host) {
-    std::string_view const name = split_port(host).first;
-    bool const is_ipv4 = name.starts_with("127.") && std::ranges::count(name, '.') == 3 &&
-                         std::ranges::all_of(name, [](char c) { return is_digit(c) || c == '.'; });
-    return is_ipv4 || name == "localhost" || name == "[::1]";
-}
-
 Result<Reference> parse_reference(std::string_view text) {
     if (text.empty()) return fail("an image reference is empty");
     if (text.size() > longest_reference) return bad(text, "it is too long");

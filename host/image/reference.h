@@ -71,7 +71,4 @@ bool is_repository(std::string_view text);
 /// Whether it is a DNS name or address with an optional port.
 bool is_registry_host(std::string_view text);
 
-/// Whether only this machine answers there: "localhost", "127.x.y.z", "[::1]", with or without a port.
-bool is_loopback(std::string_view host);
-
 }  // namespace triton::image

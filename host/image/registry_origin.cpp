@@ -8,6 +8,7 @@
 #include "host/image/authfile.h"
 #include "host/image/oci_origin.h"
 #include "host/image/stop_signal.h"
+#include "lib/base/loopback.h"
 #include "lib/base/read_file.h"
 
 namespace triton::image {
@@ -31,7 +32,7 @@ public:
             .most_bytes = largest_document,
             .kind = role::DocumentKind::image,
             .facts = {.media_type = {}, .source = reference_.text()},
-            .lease = lease_};
+            .protection = shop_->protection(lease_)};
         request.remote.accept = accepted_media_types();
         if (!reference_.digest.empty()) request.digest = TRY(role::Digest::parse(reference_.digest));
         return fetch(request);
@@ -46,7 +47,7 @@ public:
                                          .most_bytes = largest_document,
                                          .kind = kind,
                                          .facts = {.media_type = descriptor.media_type, .source = reference_.text()},
-                                         .lease = lease_};
+                                         .protection = shop_->protection(lease_)};
         if (!is_blob) request.remote.accept = accepted_media_types();
         return fetch(request);
     }
@@ -59,7 +60,7 @@ public:
                                 .digest = digest,
                                 .size = layer.size,
                                 .facts = {.media_type = layer.media_type, .source = reference_.text()},
-                                .lease = lease_});
+                                .protection = shop_->protection(lease_)});
         }
         StopSignal const stop = TRY(StopSignal::make(watcher.cancel));
         Arrivals arrivals{.watcher = &watcher, .stop = &stop, .bytes = std::vector<std::uint64_t>(layers.size())};
@@ -150,19 +151,22 @@ Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference c
     if (access.source) {
         access.bases.push_back(access.source->url);
         access.bases.insert(access.bases.end(), access.source->mirrors.begin(), access.source->mirrors.end());
-    } else if (is_loopback(endpoint)) {
+    } else if (is_loopback_host(endpoint)) {
         access.bases = {"http://" + endpoint};
     } else {
         access.bases = {"https://" + endpoint};
         if (options.is_insecure) access.bases.push_back("http://" + endpoint);
     }
+    std::string const host(host_of(access.bases.front()));
     std::string const authfile = !options.authfile.empty() ? options.authfile
                                  : access.source           ? access.source->authfile
                                                            : std::string();
-    if (!authfile.empty()) {
-        auto credential = TRY(credential_of(authfile, reference.host, std::string(host_of(access.bases.front()))));
-        if (credential) access.access.credentials.push_back(*std::move(credential));
-    }
+    std::optional<content::Credential> credential;
+    if (!options.credentials.empty())
+        credential = TRY(credential_in(options.credentials, "what was given", reference.host, host));
+    else if (!authfile.empty())
+        credential = TRY(credential_of(authfile, reference.host, host));
+    if (credential) access.access.credentials.push_back(*std::move(credential));
     if (access.source && !access.source->authorities.empty())
         access.access.authorities = TRY(read_file(access.source->authorities, largest_authorities));
     return access;

@@ -93,6 +93,18 @@ Result<> check_pool(Settings const& settings, storage::Settings const& storage) 
                 " (\"storage\" in " + settings.configuration + ")");
 }
 
+/// Below another root a dataset that this host uses is refused: its trees are those of machines that run here, and have
+/// the uuids of the machines whose files are below that root.
+Result<> check_dataset(Settings const& settings, std::string const& dataset) {
+    if (settings.root.empty() || dataset.empty()) return {};
+    std::string const ours = TRY(read_host_keys(settings.configuration)).storage.dataset;
+    bool const is_ours =
+        !ours.empty() && ((ours + "/").starts_with(dataset + "/") || (dataset + "/").starts_with(ours + "/"));
+    if (!is_ours) return {};
+    return fail(ErrorKind::refused, "use the pool of " + settings.root,
+                "its dataset " + dataset + " is in use by this host (\"storage\" in " + settings.configuration + ")");
+}
+
 /// Replaces the whole content of a file and makes it durable.
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
     std::size_t const slash = path.rfind('/');
@@ -119,6 +131,7 @@ Result<UniqueFd> open_durable_directory(std::string const& path) {
 
 Result<Site> read_site(Settings const& settings) {
     HostKeys const keys = TRY(read_host_keys(settings.root + settings.configuration));
+    TRY(check_dataset(settings, keys.storage.dataset));
     std::string const state = settings.root + settings.state;
     Site site{.content = state + "/content",
               .images = state + "/imgadm/images",
@@ -131,7 +144,27 @@ Result<Site> read_site(Settings const& settings) {
     return site;
 }
 
+namespace {
+
+/// Errors: `denied`: somebody else could change it.
+Result<> check_trusted(std::string const& path) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0) return {};  // whoever opens it says why
+    if (status.st_uid != 0 && status.st_uid != ::geteuid())
+        return fail(ErrorKind::denied, "trust " + path,
+                    "it belongs to user " + std::to_string(status.st_uid) + ", and decides what root installs");
+    if ((status.st_mode & S_IWOTH) == 0) return {};
+    return fail(
+        ErrorKind::denied, "trust " + path,
+        "every user can change it, and it decides what root installs; look at what is in it, and chmod o-w " + path);
+}
+
+}  // namespace
+
 Result<Configuration> read_sources(Site const& site) {
+    std::string const directory = site.configuration.substr(0, site.configuration.rfind('/'));
+    for (std::string const& path : {directory.substr(0, directory.rfind('/')), directory, site.configuration})
+        TRY(check_trusted(path));
     auto const text = read_file(site.configuration, largest_configuration);
     if (!text && text.error().kind == ErrorKind::not_found) return Configuration{};
     if (!text) return std::unexpected(text.error());

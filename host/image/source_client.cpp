@@ -353,7 +353,7 @@ Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifes
     content::BlobRequest request{.remote = {.urls = urls_of(source, path_of(source, manifest, file))},
                                  .size = file.size,
                                  .facts = {.media_type = {}, .source = source.url},
-                                 .lease = lease};
+                                 .protection = shop.protection(lease)};
     if (!file.sha256.empty()) {
         request.digest = TRY(role::Digest::of_hex(file.sha256));
     } else {
@@ -479,7 +479,7 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
     auto const layers = TRY(shop.catalog.layers(image.uuid()));
     if (layers.size() == 1) {
         auto const digest = TRY(role::Digest::parse(layers.front().blob));
-        if (TRY(shop.store.protect(lease, digest))) {
+        if (TRY(shop.store.protect(shop.protection(lease), digest))) {
             if (auto blob = TRY(shop.store.find(digest))) return *std::move(blob);
         }
     }

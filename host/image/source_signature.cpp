@@ -71,7 +71,7 @@ Result<std::optional<content::Blob>> fetch_small(Workshop& shop, content::LeaseI
                                   {.remote = {.urls = std::move(urls)},
                                    .most_bytes = most,
                                    .facts = {.media_type = {}, .source = place.base + "/" + name},
-                                   .lease = lease},
+                                   .protection = shop.protection(lease)},
                                   shop.watch(place.base));
     }();
     if (!blob && blob.error().kind == ErrorKind::not_found) return std::optional<content::Blob>();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "host/image/reference.h"
+#include "lib/base/loopback.h"
 #include "lib/json/schema.h"
 #include "lib/json/table.h"
 #include "lib/json/values.h"
@@ -53,7 +54,7 @@ Result<> check_one_url(SourceType type, std::string_view url, bool is_insecure) 
         return bad_url(url.substr(0, url.find("://") + 3), "credentials belong in an authfile, not in the URL");
     if (!is_registry_host(host)) return bad_url(url, json::quoted(host) + " is not a host");
     if (url.find_first_of("?#") != std::string_view::npos) return bad_url(url, "it has a query or a fragment");
-    if (is_plain && !is_insecure && !is_loopback(host))
+    if (is_plain && !is_insecure && !is_loopback_host(host))
         return bad_url(url, "it is not encrypted; use https://, or allow it with -k");
     return {};
 }

@@ -43,7 +43,7 @@ public:
 private:
     Result<content::Blob> kept(Descriptor const& descriptor) {
         auto const digest = TRY(role::Digest::parse(descriptor.digest));
-        bool const is_protected = TRY(shop_->store.protect(lease_, digest));
+        bool const is_protected = TRY(shop_->store.protect(shop_->protection(lease_), digest));
         auto blob = is_protected ? TRY(shop_->store.find(digest)) : std::optional<content::Blob>();
         if (!blob) return fail(ErrorKind::not_found, descriptor.digest + " is not in the store");
         return *std::move(blob);

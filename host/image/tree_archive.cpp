@@ -103,7 +103,7 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
         return std::unexpected(!ended && !is_stopped ? ended.error() : verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
-    return shop.store.commit(std::move(ingest), verified->digest, facts, lease);
+    return shop.store.commit(std::move(ingest), verified->digest, facts, shop.protection(lease));
 }
 
 Result<> compress(int source, int target, Compression compression, int cancel) {

@@ -16,7 +16,7 @@ Result<content::Blob> store_tree(Workshop& shop, content::LeaseId lease, int dir
                                  content::BlobFacts const& facts);
 
 /// Writes the content of a blob to a file, compressed by the usual program. Both are borrowed.
-/// Errors: `not_found` when that program is not installed; `unavailable` for a full disk; `refused`: "cancelled" once
+/// Errors: `not_found` when that program is not installed; `exhausted` for a full disk; `refused`: "cancelled" once
 /// `cancel` is readable.
 Result<> compress(int source, int target, Compression compression, int cancel);
 

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,8 +29,15 @@ struct Workshop {
     content::Store store;
     Catalog catalog;
     Observer* observer;
-    std::string owner;       ///< of this process's intents
-    content::KeyLock alive;  ///< the lock of that name: whoever gets it next knows that we have died
+    std::string owner;  ///< of this process's intents
+    /// The lock of that name: whoever gets it next knows that we have died. A dry run has none.
+    std::optional<content::KeyLock> alive;
+
+    /// Who else needs what is imported now; see ImportOptions::keeper.
+    std::optional<content::Owner> keeper = {};
+
+    /// Of the blobs of an import.
+    [[nodiscard]] content::Protection protection(content::LeaseId lease) const { return {lease, keeper}; }
 
     /// For roles that are started.
     [[nodiscard]] content::JobSettings jobs() const { return {.role = {}, .cancel = settings.cancel}; }

@@ -15,6 +15,7 @@
 #include "host/image/intents.h"
 #include "host/image/layer_trees.h"
 #include "host/image/tree_archive.h"
+#include "host/storage/own_ids.h"
 #include "lib/base/pipe.h"
 #include "lib/base/start_thread.h"
 #include "lib/process/run_command.h"
@@ -69,8 +70,11 @@ Result<> check_origin(Workshop& shop, storage::TreeName const& tree, std::option
 Result<> check_root(storage::Pool& pool, storage::TreeName const& tree) {
     UniqueFd const directory = TRY(pool.open(tree));
     struct stat status{};
-    if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(status.st_mode)) return {};
-    return fail(ErrorKind::corrupt, "the stream has no directory root/");
+    if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode))
+        return fail(ErrorKind::corrupt, "the stream has no directory root/");
+    if (status.st_uid < storage::ids_of_machine) return {};
+    return fail(ErrorKind::unsupported, "root/ of the stream belongs to user " + std::to_string(status.st_uid) +
+                                            " of the host that made it, and machines have 0 to 65535: make a tarball");
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
 #include "host/machine/properties.h"
+#include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/pipe.h"
 #include "lib/base/start_thread.h"
@@ -188,6 +189,10 @@ Result<> Machines::receive_tree(StreamReader& stream, Uuid const& uuid) {
     struct stat status{};
     if (::fstatat(directory.get(), "root", &status, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISDIR(status.st_mode))
         return fail(ErrorKind::corrupt, "receive a VM", "its tree has no directory \"root\"");
+    // A sender whose file system has no idmapped mounts has given the files to uids of its own.
+    UniqueFd root{::openat(directory.get(), "root", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    if (!root) return fail(errno, "open the root of the received VM");
+    TRY(storage::restore_own_ids(std::move(root)));
     return storage::remove_tree(directory.get(), "config");
 }
 

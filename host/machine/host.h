@@ -56,16 +56,29 @@ struct UnitStatus {
 class Units {
 public:
     virtual ~Units() = default;
+    /// Whether there is a running host to change. Errors: `unavailable` below another root, with what needs it.
+    virtual Result<> check_host() { return {}; }
+    /// Whether this machine may be changed. Errors: `refused` below another root, when it is one that this host runs.
+    virtual Result<> check_machine(Uuid const&) { return {}; }
     /// Errors: `unavailable` when systemd does not answer.
     virtual Result<UnitStatus> status(Uuid const& uuid) = 0;
     /// The states of all machines' units that systemd has loaded.
     virtual Result<std::map<Uuid, UnitStatus>> all() = 0;
+    /// Whether all() also asks for each machine's processes and times.
+    virtual void set_detailed(bool) {}
+    /// The path of a machine's control group; empty when it does not run.
+    virtual Result<std::string> control_group(Uuid const& uuid) = 0;
+    /// The name of a machine's unit, for programs that read its log.
+    virtual Result<std::string> unit(Uuid const& uuid) { return unit_of(uuid); }
 
     /// Called when a change of a unit has begun, and is only waited for.
     using Begun = std::function<void()>;
+    /// Called a few times a second during the wait for a start. An error ends the wait.
+    using Check = std::function<Result<>()>;
     /// Starts it, unless somebody has done that, and waits until it is up. Errors: `timeout`, while it goes on
-    /// starting, with a limit of 0 as soon as systemd has been told; `refused` when the job fails, with the reason.
-    virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
+    /// starting, with a limit of 0 as soon as systemd has been told; `refused` when the job fails, with the reason;
+    /// those of `check`, while it goes on starting.
+    virtual Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) = 0;
     /// Asks PID 1 to shut down and waits; whatever is left after the limit is killed. Succeeds when it is not running.
     virtual Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
     /// Waits until the PID 1 of a machine that has just been started notices a signal, two seconds at most. Before that
@@ -73,8 +86,9 @@ public:
     virtual void await_listener(Uuid const& uuid, UnitStatus const& status, int signal) = 0;
     /// Stops it without asking.
     virtual Result<> halt(Uuid const& uuid) = 0;
-    /// Asks PID 1 to reboot, and waits until another one is up. Errors: `timeout`; `refused` when it ends instead.
-    virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) = 0;
+    /// Asks PID 1 to reboot, and waits until another one is up. Errors: `timeout`; `refused` when it ends instead;
+    /// those of `check`.
+    virtual Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) = 0;
     /// Sends a signal to its PID 1. Errors: `refused` when it is not running.
     virtual Result<> kill(Uuid const& uuid, int signal) = 0;
     /// Resets a failed unit, so that it may be started again.
@@ -101,6 +115,10 @@ public:
     /// The report of the launcher of a running machine, as JSON; nullopt: it does not answer. `root_uid`: the uid on
     /// the host of the machine's root.
     virtual std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) = 0;
+    /// Has the launcher of a running machine read its configuration again, and waits until it is in force.
+    /// Errors: `invalid` when the launcher rejects it, with the reasons as details; `timeout`; `unavailable` when there
+    /// is no launcher, or none that can answer.
+    virtual Result<> reload(std::int64_t leader, std::int64_t root_uid) = 0;
 };
 
 /// The networks of the host. A machine's unit makes its links before each start, and removes them afterwards; these

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "lib/json/lookup.h"
+#include "lib/json/text.h"
 #include "lib/json/writer.h"
 
 namespace triton::machine {
@@ -121,6 +122,26 @@ std::optional<json::Object> read_report(std::string_view reported) {
     auto node = json::read_json(reported, {}, problems);
     auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
     return object ? std::optional(lasting_report(*object)) : std::nullopt;
+}
+
+std::vector<std::string> first_rejection(json::Object const& lasting) {
+    auto const* const launcher = json::value_of<json::Object>(lasting, "launcher");
+    auto const* const changes = launcher ? json::value_of<std::int64_t>(*launcher, "configuration_changes") : nullptr;
+    bool const has_none = changes && *changes == 0;
+    return has_none ? shown_reasons(*launcher, "rejection") : std::vector<std::string>();
+}
+
+std::vector<std::string> shown_reasons(json::Object const& object, std::string_view name) {
+    constexpr std::size_t most_reasons = 20;
+    constexpr std::size_t most_bytes = 1000;
+    std::vector<std::string> reasons;
+    auto const* const list = json::value_of<json::Array>(object, name);
+    for (json::Node const& reason : list ? *list : json::Array()) {
+        auto const* const text = reason.get<std::string>();
+        if (text && reasons.size() < most_reasons)
+            reasons.push_back(json::printable(std::string_view(*text).substr(0, most_bytes)));
+    }
+    return reasons;
 }
 
 json::Object open_report(json::Object const& lasting) { return kept_of(lasting, report_members, false); }

@@ -2,7 +2,9 @@
 
 #include <cstddef>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/json/reader.h"
 
@@ -17,6 +19,13 @@ json::Object lasting_report(json::Object const& reported);
 
 /// The same for the text of a report; nullopt: it is not a JSON object.
 std::optional<json::Object> read_report(std::string_view reported);
+
+/// Why a launcher has accepted no configuration so far; empty: it has one, or reports no reason. It starts nothing
+/// until it gets another one. `lasting`: of a lasting_report().
+std::vector<std::string> first_rejection(json::Object const& lasting);
+
+/// The texts of a launcher's list of reasons: at most 20 of 1000 bytes, harmless on a terminal.
+std::vector<std::string> shown_reasons(json::Object const& object, std::string_view name);
 
 /// The part of a lasting_report() that every user of the host may see. Rejections, errors and status texts may quote
 /// the configuration, with passwords in it.

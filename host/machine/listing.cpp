@@ -12,6 +12,8 @@
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
+#include "lib/text/width.h"
 
 namespace triton::machine {
 
@@ -136,14 +138,6 @@ std::strong_ordering compare(json::Node const* left, json::Node const* right) {
     if (left_number && right_number) return *left_number <=> *right_number;
     if (left_number || right_number) return (left_number == nullptr) <=> (right_number == nullptr);
     return cell_text(*left) <=> cell_text(*right);
-}
-
-std::string padded(std::string text, std::size_t width) {
-    std::size_t characters = 0;
-    for (char const c : text)
-        characters += (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-    if (characters < width) text.append(width - characters, ' ');
-    return text;
 }
 
 void add_line(std::string& out, std::string line) {
@@ -275,31 +269,18 @@ std::string text_at(json::Node const& machine, std::string_view key) {
     return node ? cell_text(*node) : "";
 }
 
-std::string harmless(std::string_view text) {
-    std::string shown;
-    while (!text.empty()) {
-        std::size_t const length = json::sequence_length(text);
-        std::string_view const character = text.substr(0, std::max<std::size_t>(length, 1));
-        auto const byte = static_cast<unsigned char>(character.front());
-        bool const is_control = length == 0 || (length == 1 && (byte < 0x20 || byte == 0x7f)) || json::is_c1(character);
-        shown += is_control ? "?" : character;
-        text.remove_prefix(character.size());
-    }
-    return shown;
-}
-
 std::string table_text(std::span<json::Node const> machines, std::span<ListColumn const> columns, bool with_header) {
     std::string out;
     std::string header;
     for (ListColumn const& column : columns)
-        header += padded(column.title, column.width) + "  ";
+        header += text::padded(column.title, column.width) + "  ";
     if (with_header) add_line(out, std::move(header));
     for (json::Node const& machine : machines) {
         std::string line;
         for (ListColumn const& column : columns) {
-            std::string text = harmless(text_at(machine, column.key));
+            std::string text = text::printable(text_at(machine, column.key));
             if (column.key == "type") text.resize(std::min<std::size_t>(text.size(), 4));
-            line += padded(text.empty() ? "-" : std::move(text), column.width) + "  ";
+            line += text::padded(text.empty() ? "-" : std::move(text), column.width) + "  ";
         }
         add_line(out, std::move(line));
     }
@@ -313,13 +294,15 @@ std::string parsable_text(std::span<json::Node const> machines, std::span<ListCo
     for (json::Node const& machine : machines) {
         for (std::size_t i = 0; i < columns.size(); ++i) {
             if (i) out += ':';
+            std::string value;
             for (char const c : text_at(machine, columns[i].key)) {
-                if (c == ':' || c == '\\') out += '\\';
+                if (c == ':' || c == '\\') value += '\\';
                 if (c == '\n')
-                    out += "\\n";
+                    value += "\\n";
                 else
-                    out += c;
+                    value += c;
             }
+            out += text::printable(value);
         }
         out += '\n';
     }
@@ -348,9 +331,9 @@ std::string error_text(Error const& error, bool as_json) {
         out.key("details").list(error.details).close('}').close('}');
         return std::move(out).text() + "\n";
     }
-    std::string text = harmless(error.text()) + "\n";
+    std::string text = text::printable(error.text()) + "\n";
     for (std::string const& detail : error.details)
-        text += "  " + harmless(detail) + "\n";
+        text += "  " + text::printable(detail) + "\n";
     return text;
 }
 

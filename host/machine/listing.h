@@ -78,12 +78,9 @@ std::string pretty(json::Node const& node);
 /// Only these parts of a machine, as an object.
 json::Node selection(json::Node const& machine, std::span<ListColumn const> columns);
 
-/// The text of an error for standard error. For people it has the error and its details, made harmless, because
+/// The text of an error for standard error. For people it has the error and its details, in printable form, because
 /// machines choose names of files, and the sender of a machine chooses what is wrong with it. For programs it is one
 /// JSON object.
 std::string error_text(Error const& error, bool as_json);
-
-/// Replaces each control character in `text`, and each byte that is not part of valid UTF-8, by "?".
-std::string harmless(std::string_view text);
 
 }  // namespace triton::machine

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -45,6 +46,16 @@ struct Filesystem {
     std::optional<std::string> raw = {};
     std::vector<std::string> options = {};
 };
+
+/// Whether a machine may not write there.
+inline bool is_read_only(Filesystem const& filesystem) {
+    return std::ranges::any_of(filesystem.options,
+                               [](std::string const& option) { return option == "ro" || option == "readonly"; });
+}
+/// Whether the uids of the machine are those of the host there, so that its root is the host's.
+inline bool is_mapped(Filesystem const& filesystem) {
+    return std::ranges::find(filesystem.options, "idmap") != filesystem.options.end();
+}
 
 /// How far the provisioning of a machine has come, according to its file, which outlives a reboot.
 enum class Phase : std::uint8_t {

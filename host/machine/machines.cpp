@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,9 +11,11 @@
 #include "host/machine/launch_report.h"
 #include "host/machine/lock_file.h"
 #include "host/machine/names.h"
+#include "host/machine/native_limits.h"
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/read_file.h"
 #include "lib/json/writer.h"
@@ -161,6 +164,7 @@ void Machines::observe_files(Machine& machine) const {
     }
     machine.server_uuid = facts_.server_uuid;
     machine.platform_buildstamp = facts_.platform_buildstamp;
+    observe_limits(machine, native_limits(store_.layout(), machine.uuid));
     std::int64_t modified = store_.modified_at(machine.uuid);
     for (ConfigFile const& file : config_files) {
         struct stat found{};
@@ -217,8 +221,19 @@ Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
     return newest_first;
 }
 
+Result<std::optional<std::uint64_t>> Machines::tree_limit(Uuid const& uuid) {
+    auto const limits = parts_.pool.quotas({tree_of(uuid)});
+    if (!limits && limits.error().kind == ErrorKind::not_found) return std::nullopt;  // there is no pool
+    if (!limits) return std::unexpected(limits.error());
+    return limits->empty() ? std::nullopt : std::optional(limits->begin()->second);
+}
+
 Result<Machines::Listed> Machines::list() {
     auto loaded = TRY(store_.load_all());
+    std::vector<storage::TreeName> trees;
+    for (Machine const& machine : loaded.machines)
+        trees.push_back(tree_of(machine.uuid));
+    auto const limits = parts_.pool.quotas(trees).value_or(std::map<storage::TreeName, std::uint64_t>());
     auto const units = parts_.units.all();
     Listed listed{.machines = {}, .broken = std::move(loaded.broken), .states = {}};
     if (!units) listed.states = std::unexpected(units.error());
@@ -231,6 +246,8 @@ Result<Machines::Listed> Machines::list() {
         if (units && units->contains(machine.uuid)) status = units->at(machine.uuid);
         add_last_exit(status, store_, machine.uuid);
         observe_files(machine);
+        if (auto const limit = limits.find(tree_of(machine.uuid)); limit != limits.end())
+            observe_quota(machine, limit->second);
         observe(machine, status);
         listed.machines.push_back(std::move(machine));
     }
@@ -246,6 +263,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
     add_last_exit(status, store_, uuid);
     observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
+    if (auto const limit = tree_limit(uuid).value_or(std::nullopt)) observe_quota(machine, *limit);
     if (machine.launch && machine.pid) {
         auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));
         if (reported) machine.launch_status = read_report(*reported);
@@ -268,11 +286,26 @@ Result<Uuid> Machines::find(std::string_view name) {
 // --- what changes are made of ---
 
 Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view command) {
-    MachineLock own = TRY(store_.lock(uuid, "vmadm " + std::string(command), lock_patience));
+    MachineLock own = TRY(lock(uuid, "vmadm " + std::string(command), lock_patience));
     if (is_meant_ && uuid != Uuid() && !is_meant_(TRY(get(uuid))))
         return fail(ErrorKind::refused,
                     "VM " + uuid.text() + " has changed meanwhile: it is not one of those any more");
+    reclaim_leftovers(uuid, command);
     return own;
+}
+
+/// Removes trees that a killed command has left half made or half destroyed: nobody else knows of them. What cannot be
+/// removed now is left to the next command, or to recover(), which reports why.
+void Machines::reclaim_leftovers(Uuid const& uuid, std::string_view command) {
+    // Large ones take long, for which nobody waits who wants a machine up or down. The shared lock is for moments.
+    static constexpr auto hurried = std::to_array<std::string_view>({"start", "stop", "reboot", "send", "prepare"});
+    bool const is_shared = uuid == Uuid();
+    if (!is_shared && std::ranges::find(hurried, command) == hurried.end()) (void)parts_.pool.recover();
+}
+
+Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) {
+    TRY(parts_.units.check_machine(uuid));
+    return store_.lock(uuid, purpose, patience);
 }
 
 Result<> Machines::write_config(Machine const& machine, std::string const& tree) {
@@ -285,23 +318,25 @@ Result<> Machines::write_config(Machine const& machine, std::string const& tree)
     return replace_file(launch, launch_text(machine), 0644);
 }
 
-/// Writes config/ of a tree that may be as full as its quota allows, which is for what the machine itself writes. Who
-/// calls it sets the quota afterwards.
+/// Writes config/ of a tree that may be as full as its quota allows, which is for what the machine itself writes.
 Result<> Machines::write_config_beyond_quota(Machine const& machine) {
     auto const written = write_config(machine);
     // XFS has no room for a project that has used its quota up, others tell of the quota.
     bool const may_be_quota = !written && (written.error().code == EDQUOT || written.error().code == ENOSPC);
-    if (!may_be_quota || !parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
+    if (!may_be_quota) return written;
+    auto const limit = tree_limit(machine.uuid);
+    if (!parts_.pool.set_quota(tree_of(machine.uuid), std::nullopt)) return written;
     auto again = write_config(machine);
-    if (!again)
-        (void)keep_quota(machine, false);  // the caller does not come so far, and the machine may run on for long
-    return again;
+    auto restored = limit ? restore_quota(machine, *limit) : keep_quota(machine, false);
+    return again ? restored : again;
 }
 
 Result<> Machines::derive(Machine const& machine) {
     std::string const launcher = machine.launch ? TRY(parts_.launcher.program()) : std::string();
     std::string const root = root_of(machine.uuid);
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
+    UniqueFd const files{::open(root.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    paths.has_shifted_files = files && TRY(storage::shifted_by(files.get()));
     TRY(derive_network(machine, paths));
     std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
     // customer_metadata may have passwords
@@ -328,14 +363,65 @@ Result<> Machines::check_init(Machine const& machine) const {
 Result<> Machines::start_unit(Machine const& machine, OwnMachine& own) {
     Uuid const& uuid = machine.uuid;
     TRY(check_init(machine));
-    auto started = parts_.units.start(uuid, start_limit, [&own] { own.give_back(); });
+    auto started = parts_.units.start(
+        uuid, start_limit, [&own] { own.give_back(); }, [this, &machine] { return check_accepted(machine); });
+    if (!started && started.error().kind == ErrorKind::invalid) {
+        own.give_back();
+        return halt_rejected(machine, std::move(started));
+    }
+    if (!started && started.error().kind == ErrorKind::refused)
+        for (Filesystem const& filesystem : machine.filesystems)
+            if (is_mapped(filesystem))
+                started.error().details.push_back("filesystems: the option idmap needs a file system of " +
+                                                  json::shown(filesystem.source) + " that can map owners");
     if (!started && started.error().kind == ErrorKind::timeout)
         started.error().details.push_back("VM " + uuid.text() + " goes on starting: vmadm console " + uuid.text() +
                                           " shows what it does, vmadm stop " + uuid.text() + " ends it");
     return started;
 }
 
+Result<> Machines::check_accepted(Machine const& machine) {
+    auto const status = machine.launch ? parts_.units.status(machine.uuid) : Result<UnitStatus>();
+    if (!status || status->leader <= 0) return {};
+    auto const reported = parts_.launcher.status(status->leader, machine.first_uid.value_or(0));
+    auto const report = reported ? read_report(*reported) : std::nullopt;
+    auto reasons = report ? first_rejection(*report) : std::vector<std::string>();
+    if (reasons.empty()) return {};
+    Error error =
+        fail(ErrorKind::invalid, "start VM " + machine.uuid.text(), "its launcher rejects the launch configuration")
+            .error();
+    error.details = std::move(reasons);
+    return std::unexpected(std::move(error));
+}
+
+/// Halts a machine whose launcher waits for another configuration, unless it has just got one. Returns `started`.
+Result<> Machines::halt_rejected(Machine const& machine, Result<> started) {
+    auto const own = lock(machine.uuid, "start");
+    if (!own) return started;
+    LockFile const lock_file(store_, machine.uuid);
+    if (check_accepted(machine)) return started;
+    auto const halted = parts_.units.halt(machine.uuid);
+    if (!halted) started.error().details.push_back("it could not be halted: " + halted.error().text());
+    return started;
+}
+
+Result<> Machines::offer_launch(Machine const& machine, bool is_resumed) {
+    auto const status = machine.launch ? parts_.units.status(machine.uuid) : Result<UnitStatus>();
+    if (!status || status->leader <= 0) return {};
+    auto answer = parts_.launcher.reload(status->leader, machine.first_uid.value_or(0));
+    if (answer || answer.error().kind == ErrorKind::unavailable) return {};
+    if (answer.error().kind == ErrorKind::invalid && !is_resumed) {
+        answer.error().reason += ", and keeps the one that it has";
+        return answer;
+    }
+    notice("launch: " + answer.error().text());
+    for (std::string const& reason : answer.error().details)
+        notice("launch: " + reason);
+    return {};
+}
+
 Result<std::vector<BrokenFile>> Machines::prepare() {
+    TRY(parts_.units.check_host());
     std::vector<BrokenFile> failed;
     std::map<Uuid, Error> unfinished;
     for (Uuid const& uuid : TRY(store_.marked())) {
@@ -353,7 +439,7 @@ Result<std::vector<BrokenFile>> Machines::prepare() {
     for (BrokenFile& broken : loaded.broken) {
         // What an earlier boot has left must not start the machine. If it runs, nothing is taken from it.
         if (auto const uuid = Uuid::parse(broken.name)) {
-            auto const own = store_.lock(*uuid, "prepare", std::chrono::milliseconds(0));
+            auto const own = lock(*uuid, "prepare", milliseconds(0));
             auto const status = parts_.units.status(*uuid);
             if (own && status && status->is_down()) (void)underive(*uuid);
         }
@@ -412,6 +498,17 @@ Result<> Machines::keep_quota(Machine const& machine, bool is_told) {
     return {};
 }
 
+/// Sets the quota that was in force before, which a native tool may have set. ZFS may refuse it now, because the tree
+/// has come to hold more: then the machine has its own again.
+Result<> Machines::restore_quota(Machine const& machine, std::optional<std::uint64_t> limit) {
+    if (!limit) return {};
+    auto const done = parts_.pool.set_quota(tree_of(machine.uuid), *limit == 0 ? std::nullopt : std::optional(*limit));
+    if (done || done.error().kind == ErrorKind::unsupported) return {};
+    if (done.error().kind != ErrorKind::refused) return done;
+    notice("quota: the one that was set for the tree is no longer in force: " + done.error().text());
+    return keep_quota(machine, false);
+}
+
 Result<> Machines::destroy_tree(Uuid const& uuid) {
     auto destroyed = unless_missing(parts_.pool.destroy(tree_of(uuid)));
     if (!destroyed && destroyed.error().reason.find(" building/") != std::string::npos)
@@ -436,7 +533,7 @@ Result<std::int64_t> Machines::free_uids() {
         taken.push_back(store_.uids_of_broken(broken.name).value_or(0));
     for (std::int64_t first = first_of_uids; first < end_of_uids; first += uids_of_machine)
         if (std::ranges::find(taken, first) == taken.end()) return first;
-    return fail(ErrorKind::unavailable, "no range of uids is free");
+    return fail(ErrorKind::exhausted, "no range of uids is free");
 }
 
 Result<> Machines::check_conflicts(Machine const& machine) {
@@ -491,7 +588,7 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
             return forget_config(tree_of(machine.uuid));
         };
     }
-    Operation operation{.name = name, .after_kill = Outcome::undone};
+    Operation operation{.name = name, .after_kill = Outcome::undone, .needs_host = !machine.create_only};
     operation.steps.push_back({.name = "file of the machine",
                                .run = [this, machine] { return store_.save(machine); },
                                .undo = [this, uuid] { return store_.remove(uuid); }});
@@ -528,12 +625,15 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     } else {
         add_install_steps(operation, machine);
     }
+    auto const limits = std::ranges::find(operation.steps, "limits", &Step::name);
+    operation.host_step = static_cast<std::size_t>(limits - operation.steps.begin());
     operation.data = whole_text(machine);
     return operation;
 }
 
 Operation Machines::installation(Machine const& machine) {
-    Operation operation{.name = "install", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    Operation operation{
+        .name = "install", .after_kill = Outcome::finished, .needs_host = true, .data = whole_text(machine)};
     add_install_steps(operation, machine);
     return operation;
 }
@@ -546,11 +646,14 @@ Result<> Machines::archive(Uuid const& uuid) {
 }
 
 Operation Machines::deletion(Uuid const& uuid) {
-    // A machine that cannot be archived is not deleted.
-    Operation operation{.name = "delete", .after_kill = Outcome::finished, .undone_before = 1};
     auto const machine = store_.load(uuid);
-    // A machine that was never installed can be deleted even if systemd does not answer.
-    bool const has_unit = !machine || machine->phase != Phase::configured;
+    // A machine that was never installed can be deleted even if systemd does not answer. What has no file may have a
+    // unit that runs, but not below another root, where nothing does.
+    bool const is_unknown = !machine && machine.error().kind == ErrorKind::not_found;
+    bool const has_unit =
+        is_unknown ? parts_.units.check_host().has_value() : !machine || machine->phase != Phase::configured;
+    // A machine that cannot be archived is not deleted.
+    Operation operation{.name = "delete", .after_kill = Outcome::finished, .undone_before = 1, .needs_host = has_unit};
     auto const of_unit = [has_unit](std::function<Result<>()> run) {
         return has_unit ? std::move(run) : std::function<Result<>()>([] { return Result<>(); });
     };
@@ -574,12 +677,55 @@ Operation Machines::deletion(Uuid const& uuid) {
     return operation;
 }
 
+namespace {
+
+constexpr std::string_view quota_word = "quota";
+constexpr std::string_view tree_limit_prefix = "tree=";
+
+/// Which limits an update sets, and the quota of its tree before: the second line of its data in the journal. One that
+/// was killed sets no others when it is finished, because native tools may have set them.
+std::string limiting_text(std::vector<UnitProperty> const& of_unit, bool is_quota_new,
+                          std::optional<std::uint64_t> tree_limit) {
+    std::string text;
+    if (is_quota_new) text.append(" ").append(quota_word);
+    if (tree_limit) text.append(" ").append(tree_limit_prefix).append(std::to_string(*tree_limit));
+    for (UnitProperty const& limit : of_unit)
+        text.append(" ").append(limit.name);
+    return text + " ";
+}
+
+class Limiting {
+public:
+    explicit Limiting(std::string_view text) : text_(text) {}
+    [[nodiscard]] bool has(std::string_view word) const { return text_.contains(" " + std::string(word) + " "); }
+    [[nodiscard]] std::optional<std::uint64_t> tree_limit() const {
+        std::size_t const at = text_.find(tree_limit_prefix);
+        std::uint64_t bytes = 0;
+        std::string_view const number = text_.substr(std::min(text_.size(), at + tree_limit_prefix.size()));
+        bool const is_there = at != std::string_view::npos;
+        if (!is_there || std::from_chars(number.data(), number.data() + number.size(), bytes).ec != std::errc())
+            return std::nullopt;
+        return bytes;
+    }
+
+private:
+    std::string_view text_;
+};
+
+}  // namespace
+
 /// `is_resumed`: nobody knows any more what was before.
-Operation Machines::change(Machine const& machine, bool is_resumed) {
+Operation Machines::change(Machine const& machine, bool is_resumed, NewLimits const& limits) {
     auto const before = store_.load(machine.uuid);
-    bool const is_quota_new = !before || before->quota != machine.quota;
     bool const is_tuning_new = !before || tuning_of(*before) != tuning_of(machine);
-    Operation operation{.name = "update", .after_kill = Outcome::finished, .data = whole_text(machine)};
+    auto const whole = load(machine.uuid);
+    bool const is_launch_new =
+        machine.launch && (is_resumed || !whole || !whole->launch || launch_text(*whole) != launch_text(machine));
+    Operation operation{
+        .name = "update",
+        .after_kill = Outcome::finished,
+        .needs_host = machine.phase == Phase::installed,
+        .data = whole_text(machine) + "\n" + limiting_text(limits.of_unit, limits.is_quota_new, limits.tree_limit)};
     operation.steps = {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "metadata",
@@ -589,11 +735,13 @@ Operation Machines::change(Machine const& machine, bool is_resumed) {
              return write_config_beyond_quota(machine);
          }},
         {.name = "quota",
-         .run = [this, machine, is_quota_new, is_tuning_new, is_resumed]() -> Result<> {
+         .run = [this, machine, limits, is_tuning_new, is_resumed]() -> Result<> {
              storage::TreeName const tree = tree_of(machine.uuid);
-             TRY(tune_tree(machine, tree, is_tuning_new));
-             bool const may_fail = is_quota_new && !is_resumed;
-             return may_fail ? set_quota(machine, tree, true) : keep_quota(machine, is_quota_new);
+             if (is_tuning_new || is_resumed) TRY(tune_tree(machine, tree, is_tuning_new));
+             if (limits.is_quota_new) return is_resumed ? keep_quota(machine, true) : set_quota(machine, tree, true);
+             // What a native tool has set stays, unless the update was killed while it was lifted for the metadata.
+             bool const may_be_lifted = is_resumed && !parts_.pool.quota(tree).value_or(std::nullopt);
+             return may_be_lifted ? restore_quota(machine, limits.tree_limit) : Result<>();
          }},
     };
     if (machine.phase != Phase::installed) return operation;
@@ -601,7 +749,12 @@ Operation Machines::change(Machine const& machine, bool is_resumed) {
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }});
     operation.steps.push_back(
         {.name = "rules of its links", .run = [this, machine] { return guard_network(machine); }});
-    operation.steps.push_back({.name = "limits", .run = [this, machine] { return apply_limits(machine); }});
+    operation.steps.push_back({.name = "answer of its launcher", .run = [this, machine, is_launch_new, is_resumed] {
+                                   return is_launch_new ? offer_launch(machine, is_resumed) : Result<>();
+                               }});
+    operation.steps.push_back({.name = "limits", .run = [this, machine, limits = limits.of_unit] {
+                                   return limits.empty() ? Result<>() : parts_.units.set_limits(machine.uuid, limits);
+                               }});
     operation.steps.push_back({.name = "autostart", .run = [this, machine] {
                                    return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false));
                                }});
@@ -610,12 +763,13 @@ Operation Machines::change(Machine const& machine, bool is_resumed) {
 
 /// Gives the machine its new image, as `machine` describes it. The new tree is made next to the old one, so nothing is
 /// lost before the swap.
-Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
+Operation Machines::reprovisioning(Machine const& machine, bool was_running, bool is_resumed) {
     Uuid const uuid = machine.uuid;
     auto const incoming = *storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text());
     Operation operation{.name = "reprovision",
                         .after_kill = Outcome::finished,
                         .was_running = was_running,
+                        .needs_host = true,
                         .data = whole_text(machine)};
     operation.steps = {
         {.name = "hold of the image",
@@ -639,7 +793,10 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
              write_resolvers(machine, parts_.pool.path(incoming));
              write_host_name(machine, parts_.pool.path(incoming));
              TRY(write_config(machine, parts_.pool.path(incoming)));
-             return set_quota(machine, incoming, false);  // as long as a refusal changes nothing
+             // That of the old tree, as long as a refusal changes nothing.
+             auto const limit = TRY(tree_limit(machine.uuid));
+             if (!limit) return set_quota(machine, incoming, false);
+             return parts_.pool.set_quota(incoming, *limit == 0 ? std::nullopt : std::optional(*limit));
          }},
         {.name = "halt",
          .run = [this, uuid] { return parts_.units.halt(uuid); },
@@ -661,9 +818,11 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running) {
              return parts_.pool.rename(incoming, tree_of(uuid));
          }},
         {.name = "quota",  // again: an earlier version has left trees here that have none
-         .run = [this, machine]() -> Result<> {
-             TRY(tune_tree(machine, tree_of(machine.uuid), false));
-             return keep_quota(machine, false);
+         .run = [this, machine, is_resumed]() -> Result<> {
+             storage::TreeName const tree = tree_of(machine.uuid);
+             TRY(tune_tree(machine, tree, false));
+             bool const may_miss = is_resumed && !parts_.pool.quota(tree).value_or(std::nullopt);
+             return may_miss ? keep_quota(machine, false) : Result<>();
          }},
         {.name = "hold of the old image",
          .run = [this, machine]() -> Result<> {
@@ -686,6 +845,7 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
     Operation operation{.name = "rollback-snapshot",
                         .after_kill = Outcome::finished,
                         .was_running = was_running,
+                        .needs_host = true,
                         .data = snapshot.text()};
     // The newest first: if that is in use, all of them stay.
     Step const later{.name = "later snapshots", .run = [this, uuid, snapshot]() -> Result<> {
@@ -720,6 +880,7 @@ Operation Machines::rebooting(Uuid const& uuid, bool force) {
                         .after_kill = Outcome::finished,
                         .undone_before = 1,
                         .was_running = true,
+                        .needs_host = true,
                         .data = force ? std::string(forced) : ""};
     operation.steps = {{.name = "stop", .run = [this, uuid, force] {
                             return force ? parts_.units.halt(uuid) : parts_.units.stop(uuid, StopOptions{}.limit, {});
@@ -744,20 +905,31 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "rollback-snapshot")
         return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)), mark.was_running);
     if (mark.operation == "reboot") return rebooting(uuid, mark.data == forced);
-    Machine machine = TRY(parse_file(mark.data, "the journal of VM " + uuid.text()));
+    std::size_t const end = std::min(mark.data.find('\n'), mark.data.size());
+    Machine machine = TRY(parse_file(mark.data.substr(0, end), "the journal of VM " + uuid.text()));
     if (machine.uuid != uuid)
         return fail(ErrorKind::corrupt, "the journal of VM " + uuid.text() + " is of another one");
     if (mark.operation == "create" || mark.operation == "receive")
         return creation(machine, mark.operation == "create" ? "create" : "receive");
     if (mark.operation == "install") return installation(machine);
-    if (mark.operation == "update") return change(machine, true);
-    if (mark.operation == "reprovision") return reprovisioning(machine, mark.was_running);
+    if (mark.operation == "update") {
+        NewLimits limits{.of_unit = unit_properties(machine), .is_quota_new = true};
+        if (end < mark.data.size()) {  // an earlier version has set them all
+            Limiting const limiting(std::string_view(mark.data).substr(end + 1));
+            std::erase_if(limits.of_unit, [&](UnitProperty const& limit) { return !limiting.has(limit.name); });
+            limits.is_quota_new = limiting.has(quota_word);
+            limits.tree_limit = limiting.tree_limit();
+        }
+        return change(machine, true, limits);
+    }
+    if (mark.operation == "reprovision") return reprovisioning(machine, mark.was_running, true);
     return fail(ErrorKind::unsupported,
                 "VM " + uuid.text() +
                     " was left by an operation that this version does not know: " + json::shown(mark.operation));
 }
 
 Result<> Machines::perform_marked(Uuid const& uuid, Operation const& operation) {
+    if (operation.needs_host) TRY(parts_.units.check_host());
     return perform(operation, *store_.journal(uuid, operation.after_kill == Outcome::finished), parts_.progress);
 }
 
@@ -765,6 +937,8 @@ Result<> Machines::finish_interrupted(Uuid const& uuid) {
     auto const mark = TRY(store_.mark(uuid));
     if (!mark) return {};
     Operation const operation = TRY(operation_of(*mark, uuid));
+    bool const leaves_host = operation.after_kill == Outcome::undone && mark->step < operation.host_step;
+    if (operation.needs_host && !leaves_host) TRY(parts_.units.check_host());
     auto const before = parts_.units.status(uuid);
     auto const journal = store_.journal(uuid, operation.after_kill == Outcome::finished);
     Outcome const outcome = TRY(resume(operation, *mark, *journal, parts_.progress));
@@ -790,7 +964,7 @@ Result<> Machines::start_again(Uuid const& uuid) {
     if (machine.phase != Phase::installed) return {};
     TRY(check_init(machine));
     TRY(derive(machine));
-    auto started = parts_.units.start(uuid, std::chrono::seconds(0), {});
+    auto started = parts_.units.start(uuid, std::chrono::seconds(0), {}, {});
     return !started && started.error().kind == ErrorKind::timeout ? Result<>() : started;
 }
 
@@ -879,7 +1053,9 @@ Result<> Machines::install(Uuid const& uuid) {
 /// Loads a machine that has its tree. Without it, it would look like one without metadata and launch configuration.
 Result<Machine> Machines::load_whole(Uuid const& uuid) {
     Machine machine = TRY(load(uuid));
-    if (TRY(parts_.pool.exists(tree_of(uuid)))) return machine;
+    auto const tree = parts_.pool.open(tree_of(uuid));  // which also mounts it, unlike a look
+    if (tree) return machine;
+    if (tree.error().kind != ErrorKind::not_found) return std::unexpected(tree.error());
     return fail(ErrorKind::unavailable, "the pool does not have its tree " + tree_of(uuid).text());
 }
 
@@ -888,18 +1064,20 @@ Result<Machine> Machines::load_installed(Uuid const& uuid) {
     return load_whole(uuid);
 }
 
-/// Lets an update that has no room for its metadata, whose quota the pool refuses, or whose rules the host cannot make
-/// fail as a whole. It would stay to be finished, before anything else, also before what makes room. After a kill
-/// nobody knows any more what was before: such an update is finished.
-void Machines::take_back_until_rules(Operation& operation, Machine const& before) {
-    auto const limits = std::ranges::find(operation.steps, "limits", &Step::name);
-    operation.undone_before = static_cast<std::size_t>(limits - operation.steps.begin());
+/// Lets an update that has no room for its metadata, whose quota the pool refuses, whose rules the host cannot make, or
+/// whose launch configuration the machine's launcher rejects fail as a whole. It would stay to be finished, before
+/// anything else, also before what makes room. After a kill nobody knows any more what was before: such an update is
+/// finished.
+void Machines::take_back_until_rules(Operation& operation, Machine const& before, NewLimits const& limits) {
+    auto const kept = std::ranges::find(operation.steps, "limits", &Step::name);
+    operation.undone_before = static_cast<std::size_t>(kept - operation.steps.begin());
     for (Step& step : operation.steps) {
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
         if (step.name == "metadata")
-            step.undo = [this, before]() -> Result<> {
+            step.undo = [this, before, limits]() -> Result<> {
                 auto const written = write_config_beyond_quota(before);
-                TRY(keep_quota(before, false));  // also on a disk that has no room
+                // Also on a disk that has no room.
+                if (limits.is_quota_new) TRY(restore_quota(before, limits.tree_limit));
                 return written;
             };
         if (step.name == "quota") step.undo = [this, before] { return tune_tree(before, tree_of(before.uuid), false); };
@@ -911,15 +1089,23 @@ void Machines::take_back_until_rules(Operation& operation, Machine const& before
 Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make) {
     MachineLock const own = TRY(lock(uuid, "update"));
     LockFile const lock_file(store_, uuid);
-    Machine const before = TRY(load_installed(uuid));
+    Machine const stored = TRY(load_installed(uuid));
+    Machine before = stored;
+    NewLimits limits;
+    limits.tree_limit = TRY(tree_limit(uuid));
+    observe_limits(before, native_limits(store_.layout(), uuid));
+    if (limits.tree_limit) observe_quota(before, *limits.tree_limit);
     Update update = TRY(make(before));
+    limits.of_unit = changed_limits(before, update.machine);
+    limits.is_quota_new = update.machine.quota != before.quota;
+    keep_stored_limits(update.machine, before, stored);
     TRY(check_launch(update.machine));
     TRY(check_network(update.machine));
     TRY(check_readable(update.machine));
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
-    Operation operation = change(update.machine, false);
-    take_back_until_rules(operation, before);
+    Operation operation = change(update.machine, false, limits);
+    take_back_until_rules(operation, stored, limits);
     until_saved(operation, shared);
     TRY(perform_marked(uuid, operation));
     return update;
@@ -960,7 +1146,7 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
         return fail(ErrorKind::refused, "indestructible_zoneroot is set, cannot reprovision");
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
     machine.image_uuid = image;
-    TRY(perform_marked(uuid, reprovisioning(machine, was_running)));
+    TRY(perform_marked(uuid, reprovisioning(machine, was_running, false)));
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
@@ -988,10 +1174,10 @@ Result<bool> Machines::start(Uuid const& uuid) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
         TRY(derive(machine));
-        // A host that was installed anew does not know them. Any other has them, and starts machines on a full disk,
-        // too.
-        if (auto const set = apply_limits(machine); !set)
-            notice("limits: systemd keeps those that it has: " + set.error().text());
+        // A host that was installed anew does not know them. Any other has them, perhaps others that were set by native
+        // tools, and starts machines on a full disk, too.
+        auto const set = native_limits(store_.layout(), uuid).empty() ? apply_limits(machine) : Result<>();
+        if (!set) notice("limits: systemd keeps those that it has: " + set.error().text());
         TRY(parts_.units.reset(uuid));
     }
     TRY(start_unit(machine, own));
@@ -1050,7 +1236,12 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     TRY(derive(machine));
     if (!force) await_listener(machine, status);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;
-    if (is_asked) return parts_.units.reboot(uuid, reboot_limit, [&own] { own.give_back(); });
+    if (is_asked) {
+        auto rebooted = parts_.units.reboot(
+            uuid, reboot_limit, [&own] { own.give_back(); }, [this, &machine] { return check_accepted(machine); });
+        bool const is_rejected = !rebooted && rebooted.error().kind == ErrorKind::invalid;
+        return is_rejected ? halt_rejected(machine, std::move(rebooted)) : rebooted;
+    }
     TRY(perform_marked(uuid, rebooting(uuid, force)));
     TRY(parts_.units.reset(uuid));
     return start_unit(machine, own);
@@ -1106,13 +1297,13 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
 // --- recovery ---
 
 Result<> Machines::recover_marked(Uuid const& uuid) {
-    MachineLock const own = TRY(store_.lock(uuid, "vmadm recover", lock_patience));
+    MachineLock const own = TRY(lock(uuid, "recover"));
     LockFile const lock_file(store_, uuid);
     return finish_interrupted(uuid);
 }
 
 Result<> Machines::recover_snapshots(Uuid const& uuid, Told const& told) {
-    auto const own = store_.lock(uuid, "vmadm recover", milliseconds(0));
+    auto const own = lock(uuid, "vmadm recover", milliseconds(0));
     if (!own) return {};  // it may be copied just now
     LockFile const lock_file(store_, uuid);
     if (!store_.exists(uuid) || !TRY(parts_.pool.exists(tree_of(uuid)))) return {};
@@ -1147,8 +1338,8 @@ public:
     /// `is_named`: only one machine is recovered. Otherwise one that another command has to itself is left to it.
     Recovered(Told const& told, bool is_named) : told_(told), is_named_(is_named) {}
     /// The lock of a machine that is to be recovered; nothing when that has been told.
-    std::optional<MachineLock> lock(Store const& store, Uuid const& uuid) {
-        auto own = store.lock(uuid, "vmadm recover", is_named_ ? lock_patience : milliseconds(0));
+    std::optional<MachineLock> lock(Machines& machines, Uuid const& uuid) {
+        auto own = machines.lock(uuid, "vmadm recover", is_named_ ? lock_patience : milliseconds(0));
         if (own) return std::move(*own);
         if (!is_named_ && own.error().kind == ErrorKind::busy)
             told_(own.error().text() + ": left alone");
@@ -1188,7 +1379,7 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
     for (Uuid const& marked : recovered.list(store_.marked())) {
         if (!is_wanted(marked)) continue;
         is_known = true;
-        auto const own = recovered.lock(store_, marked);
+        auto const own = recovered.lock(*this, marked);
         if (!own) continue;
         LockFile const lock_file(store_, marked);
         recovered.add(telling.finish_interrupted(marked));
@@ -1203,7 +1394,7 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
         if (!is_wanted(machine.uuid)) continue;
         recovered.add(recover_snapshots(machine.uuid, told));
         if (machine.phase != Phase::failed) continue;
-        auto const own = recovered.lock(store_, machine.uuid);
+        auto const own = recovered.lock(*this, machine.uuid);
         if (!own) continue;
         LockFile const lock_file(store_, machine.uuid);
         recovered.add(recover_failed(machine.uuid, told));

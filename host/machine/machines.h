@@ -66,6 +66,9 @@ public:
     /// rest.
     /// Errors: `not_found`; corrupt.
     Result<Machine> read(Uuid const& uuid);
+    /// The limit of its tree in bytes, whoever has set it; 0: no limit. None: the tree does not exist, or its file
+    /// system keeps no limits. Errors: those of the pool.
+    Result<std::optional<std::uint64_t>> tree_limit(Uuid const& uuid);
     /// The snapshots of a machine, newest first. Errors: those of the pool.
     Result<std::vector<Snapshot>> snapshots(Uuid const& uuid);
     /// Finds a machine by its uuid, the beginning of one (at least four characters), or its alias.
@@ -126,6 +129,7 @@ public:
     /// Before its PID 1 is asked to end: one that has just been started may not notice yet.
     void await_listener(Machine const& machine, UnitStatus const& status);
     /// Starts its unit, and waits until the machine has booted. Meanwhile it may be stopped by another command.
+    /// Errors: `invalid` when its launcher rejects the launch configuration: it is halted then.
     Result<> start_unit(Machine const& machine, OwnMachine& own);
 
     /// For the boot of the host, when /run is empty: finishes or undoes interrupted operations, and derives for all
@@ -141,6 +145,8 @@ public:
 
 private:
     Result<MachineLock> lock(Uuid const& uuid, std::string_view command);
+    /// Makes a machine ours alone, if it is one that may be changed. Errors: those of Store::lock().
+    Result<MachineLock> lock(Uuid const& uuid, std::string_view purpose, milliseconds patience);
     Result<Machine> load(Uuid const& uuid);
     Result<Machine> load_whole(Uuid const& uuid);
     Result<Machine> load_installed(Uuid const& uuid);
@@ -173,13 +179,19 @@ private:
     Result<> receive_tree(StreamReader& stream, Uuid const& uuid);
     Operation installation(Machine const& machine);
     Operation deletion(Uuid const& uuid);
-    Operation change(Machine const& machine, bool is_resumed);
-    Operation reprovisioning(Machine const& machine, bool was_running);
+    /// The limits that an update sets, and the quota of the tree that was in force before, whoever had set it.
+    struct NewLimits {
+        std::vector<UnitProperty> of_unit = {};
+        bool is_quota_new = false;
+        std::optional<std::uint64_t> tree_limit = {};
+    };
+    Operation change(Machine const& machine, bool is_resumed, NewLimits const& limits);
+    Operation reprovisioning(Machine const& machine, bool was_running, bool is_resumed);
     Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running);
     Operation rebooting(Uuid const& uuid, bool force);
     void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
-    void take_back_until_rules(Operation& operation, Machine const& before);
+    void take_back_until_rules(Operation& operation, Machine const& before, NewLimits const& limits);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
     Result<NetworkPlan> plan_network(Machine const& machine);
@@ -191,6 +203,7 @@ private:
     Result<> check_links(Machine const& machine);
     /// The owners of networks that do not exist.
     Result<std::vector<Uuid>> stray_networks();
+    void reclaim_leftovers(Uuid const& uuid, std::string_view command);
     void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
     void write_etc(std::string const& tree, std::string const& name, std::string_view text);
@@ -199,11 +212,18 @@ private:
     Result<> write_config(Machine const& machine, std::string const& tree);
     Result<> write_config_beyond_quota(Machine const& machine);
     Result<> apply_limits(Machine const& machine);
+    /// Has the launcher of a running machine accept what update() has written. `is_resumed`: nobody knows any more what
+    /// to go back to. Errors: `invalid` when it is rejected.
+    Result<> offer_launch(Machine const& machine, bool is_resumed);
+    /// Errors: `invalid` when the launcher of a machine that is starting has rejected its configuration.
+    Result<> check_accepted(Machine const& machine);
+    Result<> halt_rejected(Machine const& machine, Result<> started);
     /// `is_told`: whether to notify the user when the pool does not support the request.
     Result<> tune_tree(Machine const& machine, storage::TreeName const& tree, bool is_told);
     /// Likewise. Errors: `refused`: the tree holds more already (ZFS).
     Result<> set_quota(Machine const& machine, storage::TreeName const& tree, bool is_told);
     Result<> keep_quota(Machine const& machine, bool is_told);
+    Result<> restore_quota(Machine const& machine, std::optional<std::uint64_t> limit);
     Result<> archive(Uuid const& uuid);
     Result<> destroy_tree(Uuid const& uuid);
     Result<> forget_config(storage::TreeName const& tree);

@@ -193,10 +193,34 @@ void clamp(std::string_view name, std::optional<std::int64_t>& value, std::int64
 void couple(Machine& machine, std::vector<std::string>& notices) {
     std::int64_t const memory = machine.max_physical_memory.value_or(256);
     clamp("max_swap", machine.max_swap, std::max(memory, least_swap), INT64_MAX, notices);
-    clamp("max_locked_memory", machine.max_locked_memory, 0, memory, notices);
-    clamp("tmpfs", machine.tmpfs, 0, memory, notices);
+    std::int64_t const most = memory > 0 ? memory : INT64_MAX;
+    clamp("max_locked_memory", machine.max_locked_memory, 0, most, notices);
+    clamp("tmpfs", machine.tmpfs, 0, most, notices);
     if (machine.launch && machine.init_name)
         notices.push_back("init_name: it is stored, but not used: the PID 1 of a VM with launch is triton-launch");
+}
+
+void note_unlimited(Machine const& machine, std::vector<std::string>& notices) {
+    if (machine.max_physical_memory == std::optional<std::int64_t>(0))
+        notices.push_back("max_physical_memory: 0 is no limit: the VM can use all memory of the host");
+}
+
+/// Tells whose the files of the host's directories are for the machine.
+void note_filesystems(Machine const& machine, std::vector<std::string>& notices) {
+    for (std::size_t i = 0; i < machine.filesystems.size(); ++i) {
+        Filesystem const& filesystem = machine.filesystems[i];
+        std::string const at = "filesystems[" + std::to_string(i) + "]: ";
+        if (is_mapped(filesystem) && !is_read_only(filesystem))
+            notices.push_back(at +
+                              "idmap: root of the VM writes there as root of the host, setuid programs too: let no "
+                              "user of the host reach " +
+                              json::shown(filesystem.source));
+        else if (!is_mapped(filesystem) && !is_read_only(filesystem))
+            notices.push_back(
+                at + "the files of " + json::shown(filesystem.source) +
+                " belong to nobody in the VM, which can write only what everybody can write; see idmap in "
+                "vmadm(8)");
+    }
 }
 
 /// A path without needless slashes and dots: "/a//./b/" is "/a/b", and "/." is empty.
@@ -211,7 +235,20 @@ std::string place_of(std::string_view path) {
     return place;
 }
 
-void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reader) {
+/// What systemd-nspawn can do for a directory of the host. It has nothing for nosuid, nodev and noexec.
+void check_options(Filesystem const& filesystem, std::string const& at, Reader& reader) {
+    static constexpr std::array<std::string_view, 4> known{"ro", "readonly", "rw", "idmap"};
+    for (std::string const& option : filesystem.options)
+        if (std::ranges::find(known, option) == known.end())
+            reader.bad_value("filesystems", at + "options: unknown option " + json::quoted(option) +
+                                                " (known: ro, readonly, rw, idmap)");
+    if (is_read_only(filesystem) && std::ranges::find(filesystem.options, "rw") != filesystem.options.end())
+        reader.bad_value("filesystems", at + "options: rw and ro exclude each other");
+}
+
+/// `before`: those that the machine has already; an earlier version has accepted any options, without effect.
+void check_filesystems(std::vector<Filesystem> const& filesystems, std::vector<Filesystem> const& before,
+                       Reader& reader) {
     static constexpr std::array<std::string_view, 2> types{"lofs", "bind"};
     for (std::size_t i = 0; i < filesystems.size(); ++i) {
         Filesystem const& filesystem = filesystems[i];
@@ -220,6 +257,10 @@ void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reade
         if (std::ranges::find(types, filesystem.type) == types.end())
             reader.bad_value("filesystems",
                              at + "type: unknown type " + json::quoted(filesystem.type) + " (known: lofs, bind)");
+        auto const is_same = [&](Filesystem const& other) {
+            return other.target == filesystem.target && other.options == filesystem.options;
+        };
+        if (std::ranges::none_of(before, is_same)) check_options(filesystem, at, reader);
         std::string const place = place_of(filesystem.target);
         if (place.empty()) reader.bad_value("filesystems", at + "target: would hide the whole of the machine");
         auto const earlier = std::span(filesystems).first(i);
@@ -228,8 +269,8 @@ void check_filesystems(std::vector<Filesystem> const& filesystems, Reader& reade
     }
 }
 
-void check_whole(Machine& machine, Reader& reader) {
-    check_filesystems(machine.filesystems, reader);
+void check_whole(Machine& machine, std::vector<Filesystem> const& filesystems_before, Reader& reader) {
+    check_filesystems(machine.filesystems, filesystems_before, reader);
     if (auto const named = normalise_nics(machine.nics); !named) reader.bad_value("nics", named.error().text());
     for (std::string& fault : nic_faults(machine.nics))
         reader.bad_value("nics", std::move(fault));
@@ -552,7 +593,9 @@ Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
     fill_in(machine);
     creation.notices = reader.take_notices();
     couple(machine, creation.notices);
-    check_whole(machine, reader);
+    check_whole(machine, {}, reader);
+    note_filesystems(machine, creation.notices);
+    note_unlimited(machine, creation.notices);
     machine.create_timestamp = time_text(now);
     creation.ignored = reader.take_ignored();
     if (!faults.is_empty()) return std::unexpected(std::move(faults));
@@ -583,10 +626,15 @@ Checked<Update> read_update(Machine const& before, json::Object const& payload) 
     fill_in(update.machine);
     update.notices = reader.take_notices();
     couple(update.machine, update.notices);
-    check_whole(update.machine, reader);
+    check_whole(update.machine, before.filesystems, reader);
     update.ignored = reader.take_ignored();
     if (!faults.is_empty()) return std::unexpected(std::move(faults));
     update.changes = differences(before, update.machine);
+    auto const changes = [&update](std::string_view property) {
+        return std::ranges::find(update.changes, property, &Change::property) != update.changes.end();
+    };
+    if (changes("filesystems")) note_filesystems(update.machine, update.notices);
+    if (changes("max_physical_memory")) note_unlimited(update.machine, update.notices);
     return update;
 }
 

@@ -132,7 +132,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::autoboot, Flag>("autoboot", {.takes = Takes::at_once, .column = {8}}, "Whether it starts with the host. Default: true. `start` and `stop` set it."),
         property<&Machine::cpu_cap, Whole<0, 1'000'000>>("cpu_cap", live({7}), "The most that it may use of the processors, in percent of one; 0: no limit."),
         property<&Machine::cpu_shares, Whole<1, 65535>>("cpu_shares", live({9, "CPU_SHARE"}), "Its weight when processor time is scarce. Default: 100. systemd's highest weight is 10000."),
-        property<&Machine::max_physical_memory, Mebibytes>("max_physical_memory", {.takes = Takes::at_once, .column = {8, "MAX_PHYS"}}, "MiB of memory. Default: 256."),
+        property<&Machine::max_physical_memory, Mebibytes>("max_physical_memory", {.takes = Takes::at_once, .column = {8, "MAX_PHYS"}}, "MiB of memory; 0: no limit. Default: 256."),
         derived("ram", {7}, json::any_integer, [](std::string_view name, Machine const& machine, json::Writer& out) {
             if (machine.max_physical_memory) out.key(name).value(*machine.max_physical_memory); }, "The same as `max_physical_memory`, which a payload may set under this name."),
         property<&Machine::max_swap, Mebibytes>("max_swap", live({8}), "MiB of memory and swap together, at least 256 and `max_physical_memory`. Default: that."),
@@ -166,7 +166,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::limit_priv, TextList>("limit_priv", idle(), "Stored; it has no effect on Linux."),
         property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Stored."),
         property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Stored: no image has an mdata:execute that create could wait for. Default: 300."),
-        property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Directories of the host that it sees."),
+        property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Directories of the host that it sees. `options`: `ro` or `readonly`, `rw`, `idmap`."),
         property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),
         property<&Machine::routes, Flat>("routes", keys(Place::routes_file), "Destination to gateway: an IPv4 address, `nics[N]` or `macs[MAC]`."),
         property<&Machine::tags, Flat>("tags", keys(Place::tags_file), "Keys and values of its owner."),

@@ -32,6 +32,8 @@ struct Operation {
     Outcome after_kill = Outcome::undone;
     std::size_t undone_before = 0;  ///< for `finished`: when a step before this one fails, all are undone
     bool was_running = false;       ///< the machine ran before, so it is to run afterwards
+    bool needs_host = false;        ///< it changes what runs: units, or what they are made from
+    std::size_t host_step = 0;      ///< for `undone`: the first step that cannot be undone without the host
     std::string data = {};          ///< JSON: what the steps need to be made again; empty: only the machine's uuid
     std::vector<Step> steps = {};
 };

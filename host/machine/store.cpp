@@ -22,6 +22,7 @@
 #include "lib/base/write_all.h"
 #include "lib/files/copy_file.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 
 namespace triton::machine {
 
@@ -65,7 +66,7 @@ std::string owner_text(int file) {
     std::string text(256, '\0');
     ssize_t const got = ::pread(file, text.data(), text.size(), 0);
     text.resize(got > 0 ? static_cast<std::size_t>(got) : 0);
-    return text.empty() ? "another command" : harmless(text);
+    return text.empty() ? "another command" : text::printable(text);
 }
 
 /// Interrupts a system call after a while, because flock(2) has no time limit.

@@ -43,8 +43,10 @@ std::string bind_path(std::string_view path) {
     return text;
 }
 
-void add_bind(std::string& text, bool is_read_only, std::string_view source, std::string_view target) {
-    add(text, is_read_only ? "BindReadOnly" : "Bind", bind_path(source) + ":" + bind_path(target));
+void add_bind(std::string& text, bool is_read_only, std::string_view source, std::string_view target,
+              bool is_mapped = false) {
+    add(text, is_read_only ? "BindReadOnly" : "Bind",
+        bind_path(source) + ":" + bind_path(target) + (is_mapped ? ":idmap" : ""));
 }
 
 /// The command line of a machine's PID 1; empty: the init of its image.
@@ -114,7 +116,8 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
             add(text, "Environment", quoted_word(variable));
     }
     text += "\n[Files]\n";
-    add(text, "PrivateUsersOwnership", "auto");
+    // What was given to uids of the host, as by a ZFS without idmapped mounts, would belong to nobody in such a mount.
+    add(text, "PrivateUsersOwnership", paths.has_shifted_files ? "chown" : "auto");
     if (machine.tmpfs.value_or(0) > 0)
         add(text, "TemporaryFileSystem", "/tmp:mode=1777,size=" + std::to_string(*machine.tmpfs) + "M");
     if (machine.launch) {
@@ -125,10 +128,8 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
         add_bind(text, true, paths.first_program, first_program_inside);
         add_bind(text, true, paths.network, network_inside);
     }
-    for (Filesystem const& filesystem : machine.filesystems) {
-        bool const is_read_only = std::ranges::find(filesystem.options, "ro") != filesystem.options.end();
-        add_bind(text, is_read_only, filesystem.source, filesystem.target);
-    }
+    for (Filesystem const& filesystem : machine.filesystems)
+        add_bind(text, is_read_only(filesystem), filesystem.source, filesystem.target, is_mapped(filesystem));
     text += "\n[Network]\n";
     add(text, "Private", "yes");
     add(text, "VirtualEthernet", "no");
@@ -138,7 +139,11 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
 }
 
 std::string nspawn_environment(Machine const& machine, bool has_unified_cgroups) {
-    return machine.launch && has_unified_cgroups ? "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\n" : "";
+    std::string text;
+    if (machine.launch && has_unified_cgroups) text += "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\n";
+    // Otherwise its /tmp is a tmpfs of a tenth of the host's memory.
+    if (machine.tmpfs.value_or(0) == 0) text += "SYSTEMD_NSPAWN_TMPFS_TMP=0\n";
+    return text;
 }
 
 std::vector<std::string> launch_environment(Machine const& machine) {

@@ -18,6 +18,7 @@ struct MachinePaths {
     std::string network = {};             ///< the description of its network; empty: it gets no links
     std::string first_program = {};       ///< the triton-machine-init that reads it
     std::vector<std::string> links = {};  ///< lines of the section [Network]
+    bool has_shifted_files = false;       ///< they belong to the machine's uids on the host, not to its own
 };
 
 /// A path inside a machine with network interfaces.
@@ -39,7 +40,7 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
 
 /// The text of /run/systemd/nspawn/<uuid>.environment, for systemd-nspawn itself; empty: none. On a host with only
 /// version 2, systemd-nspawn gives version 1 to each tree without a newer systemd (231). Then the launcher has no
-/// control group for limits.
+/// control group for limits. Source of both variables: systemd's ENVIRONMENT.md.
 std::string nspawn_environment(Machine const& machine, bool has_unified_cgroups);
 
 /// The variables for substitutions in a launch configuration: TRITON_UUID, TRITON_ALIAS, TRITON_HOSTNAME,

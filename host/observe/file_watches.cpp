@@ -225,9 +225,9 @@ void FileWatches::tell_of(Interest const& interest, inotify_event const& event, 
             auto const owner = owner_of_drop_ins(name);
             if (!owner) return;
             (void)watch(interest.name + "/" + std::string(name), {Kind::drop_ins, owner->text()});
-            return notices.machine(owner->text(), Part::unit, "limits");
+            return notices.machine(owner->text(), Part::unit | Part::stored, "limits");
         }
-        case Kind::drop_ins: return notices.machine(interest.name, Part::unit, "limits");
+        case Kind::drop_ins: return notices.machine(interest.name, Part::unit | Part::stored, "limits");
         case Kind::holder:
             if (name == "@snapshots") notices.machine(interest.name, Part::stored | Part::snapshots, "file");
             return stored_if(name == "@tree");

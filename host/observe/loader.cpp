@@ -39,7 +39,10 @@ Loader::Outcome Loader::read_machine(info::Job const& job) {
     }
     if (uuid && !is_gone) {
         if (parts.has(Part::unit)) findings.unit = read_unit(*uuid, job.is_refresh);
-        if (parts.has(Part::snapshots)) findings.snapshots = host_.machines.snapshots(*uuid);
+        if (parts.has(Part::snapshots)) {
+            findings.snapshots = host_.machines.snapshots(*uuid);
+            findings.tree_limit = host_.machines.tree_limit(*uuid);
+        }
     }
     Outcome outcome;
     if (findings.unit && !*findings.unit) outcome.error = findings.unit->error().text();

@@ -24,7 +24,7 @@
 #include "host/parts/host_launcher.h"
 #include "host/parts/installed_images.h"
 #include "host/parts/late_pool.h"
-#include "host/parts/systemd_units.h"
+#include "host/parts/running_host.h"
 #include "host/parts/usage.h"
 #include "lib/base/clock.h"
 
@@ -54,16 +54,19 @@ constexpr std::chrono::milliseconds look_limit{5000};        // for one answer o
 struct Eyes {
     std::unique_ptr<storage::Pool> pool;
     parts::InstalledImages images;
-    parts::SystemdUnits units{look_limit};
+    parts::RunningHost running;
     parts::HostLauncher launcher;
     machine::Machines machines;
 
     Eyes(machine::Layout const& layout, std::unique_ptr<storage::Pool> opened, std::function<std::int64_t()> now)
         : pool(std::move(opened)),
           images(layout),
-          machines(layout,
-                   machine::HostParts{
-                       .pool = *pool, .images = images, .units = units, .launcher = launcher, .now = std::move(now)}) {}
+          running(parts::running_host(layout, "vminfod", look_limit)),
+          machines(layout, machine::HostParts{.pool = *pool,
+                                              .images = images,
+                                              .units = *running.units,
+                                              .launcher = launcher,
+                                              .now = std::move(now)}) {}
 };
 
 std::vector<std::string> unit_controls_of(machine::Layout const& layout) {
@@ -110,14 +113,11 @@ public:
           loader_eyes_(layout_, std::move(loader_pool), settings_.now),
           chores_eyes_(layout_, std::move(chores_pool), settings_.now),
           disks_pool_(std::move(disks_pool)),
-          loader_({loader_eyes_.machines, loader_eyes_.units, *loader_eyes_.pool, watches_, records_, settings_.now}),
+          loader_({loader_eyes_.machines, *loader_eyes_.running.units, *loader_eyes_.pool, watches_, records_,
+                   settings_.now}),
           poll_(chores_eyes_.machines.store(), *chores_eyes_.pool, unit_controls_of(layout_)),
           inotify_(around_.loop,
                    watches_.fd() >= 0 ? UniqueFd(::fcntl(watches_.fd(), F_DUPFD_CLOEXEC, 3)) : UniqueFd()),
-          bus_watch_(std::in_place, around_.loop, bus_thread_,
-                     BusWatch::Notices{
-                         [this](Uuid const& machine, std::string_view why) { told(machine.text(), Part::unit, why); },
-                         [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }}),
           looks_(around_.loop, {}, look_at_launcher,
                  [this](std::string const& machine) {
                      want(machine, Part::launcher, "returned");
@@ -136,12 +136,18 @@ public:
           poll_timer_(around_.loop),
           stuck_timer_(around_.loop) {
         facts_.started_at = settings_.now();
+        if (!layout_.root.empty()) return;  // there is no systemd below another root
+        bus_watch_.emplace(
+            around_.loop, bus_thread_,
+            BusWatch::Notices{
+                [this](Uuid const& machine, std::string_view why) { told(machine.text(), Part::unit, why); },
+                [this](std::string_view why) { lost(why); }, [this] { load_all(); }, [this] { pump(); }});
     }
 
     void start(std::function<void()> loaded) {
         if (inotify_.is_open()) net::spawn(around_.loop, take_file_events(shared_from_this()));
         loaded_ = std::move(loaded);
-        bus_watch_->start();
+        bus_watch_ ? bus_watch_->start() : load_all();
         watch_zfs();
     }
 
@@ -264,8 +270,8 @@ public:
                       : queue.is_refreshing   ? "comparing with the host"
                       : queue.running.empty() ? "waiting for changes"
                                               : "working";
-        facts.sources = {file_source(), bus_source("systemd", bus_watch_->unit_signals()),
-                         bus_source("machined", bus_watch_->machine_signals()), launcher_source()};
+        facts.sources = {file_source(), bus_source("systemd", &BusWatch::unit_signals),
+                         bus_source("machined", &BusWatch::machine_signals), launcher_source()};
         if (has_zfs() && zfs_watch_) facts.sources.push_back(zfs_source());
         facts.written_off = looks_.written_off();
         return facts;
@@ -525,11 +531,13 @@ private:
         return source;
     }
 
-    [[nodiscard]] Facts::Source bus_source(std::string name, std::uint64_t signals) const {
+    [[nodiscard]] Facts::Source bus_source(std::string name, std::uint64_t (BusWatch::*signals)() const) const {
+        if (!bus_watch_)
+            return {.name = std::move(name), .is_working = false, .note = "below another root nothing runs"};
         return {.name = std::move(name),
                 .is_working = bus_watch_->is_connected(),
                 .note = bus_watch_->trouble(),
-                .notifications = signals,
+                .notifications = (*bus_watch_.*signals)(),
                 .losses = bus_watch_->losses()};
     }
 
@@ -627,7 +635,7 @@ private:
             auto const uuid = Uuid::parse(used.uuid);
             if (!uuid) continue;
             if (used.state != "stopped") {
-                auto const group = chores_eyes_.units.control_group(*uuid);
+                auto const group = chores_eyes_.running.units->control_group(*uuid);
                 if (group && !group->empty()) used.processes = machine::read_cgroup_usage("/sys/fs/cgroup", *group);
             }
             rows.push_back(json::Node{parts::usage_row(used)});

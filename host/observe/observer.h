@@ -28,10 +28,9 @@ namespace triton::observe {
 class Observer {
 public:
     struct Settings {
-        std::string root = {};                          ///< comes before all paths of the host
-        std::function<std::int64_t()> now;              ///< microseconds since 1970
-        Duration poll_every = std::chrono::seconds(5);  ///< for files that cannot be watched
-        bool with_systemd = true;
+        std::string root = {};                            ///< comes before all paths of the host
+        std::function<std::int64_t()> now;                ///< microseconds since 1970
+        Duration poll_every = std::chrono::seconds(5);    ///< for files that cannot be watched
         Duration stuck_after = std::chrono::seconds(30);  ///< for one look that does not end
         std::string zpool_program = "zpool";
     };

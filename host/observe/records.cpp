@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "host/machine/machines.h"
+#include "host/machine/native_limits.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
 #include "lib/json/reader.h"
@@ -45,6 +46,7 @@ void write_unit(json::Writer& out, machine::UnitStatus const& unit) {
 bool is_about_file_of(Error const& error) {
     switch (error.kind) {
         case ErrorKind::unavailable:
+        case ErrorKind::exhausted:
         case ErrorKind::busy:
         case ErrorKind::timeout:
         case ErrorKind::internal: return false;
@@ -78,6 +80,7 @@ info::DocumentPtr Records::document_of(std::string const& name, Record const& re
     machine::Machine machine = *record.stored;
     machine::observe(machine, record.unit);
     machine.snapshots = record.snapshots;
+    if (record.tree_limit) machine::observe_quota(machine, *record.tree_limit);
     if (machine.launch && machine.pid == record.report.leader) machine.launch_status = record.report.content;
     return info::make_document(machine);
 }
@@ -117,6 +120,10 @@ Observation Records::take(std::string const& name, Findings findings, std::int64
                 record.snapshots = *snapshots ? std::move(**snapshots) : std::vector<machine::Snapshot>();
             bool const is_well = *snapshots || is_missing;
             seen.has_failed |= !note(record, Part::snapshots, read, is_well ? nullptr : &snapshots->error());
+        }
+        if (auto const& limit = findings.tree_limit) {
+            if (*limit) record.tree_limit = **limit;
+            seen.has_failed |= !*limit;
         }
         if (auto& report = findings.report) {
             record.report = *std::move(report);

@@ -28,6 +28,7 @@ struct Findings {
     std::optional<Result<machine::Machine>> stored = {};  ///< not_found: it was deleted
     std::optional<Result<machine::UnitStatus>> unit = {};
     std::optional<Result<std::vector<machine::Snapshot>>> snapshots = {};
+    std::optional<Result<std::optional<std::uint64_t>>> tree_limit = {};  ///< read with the snapshots
     std::optional<Report> report = {};
 };
 
@@ -75,6 +76,7 @@ private:
         Error broken;
         machine::UnitStatus unit;
         std::vector<machine::Snapshot> snapshots;
+        std::optional<std::uint64_t> tree_limit;
         Report report;
         std::map<info::Part, Read> reads;
     };

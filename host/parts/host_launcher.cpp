@@ -9,10 +9,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/machine/launch_report.h"
 #include "host/machine/unit_texts.h"
 #include "host/parts/run_program.h"
 #include "lib/base/unique_fd.h"
 #include "lib/files/confined_path.h"
+#include "lib/json/text.h"
 #include "lib/json/writer.h"
 
 namespace triton::parts {
@@ -76,6 +78,7 @@ namespace {
 
 constexpr std::chrono::seconds status_limit{2};
 constexpr std::chrono::seconds upgrade_limit{60};
+constexpr std::chrono::seconds reload_limit{10};
 
 std::string launcher_method(std::string_view name) { return "org.tritonlaunch.Launcher." + std::string(name); }
 
@@ -105,6 +108,26 @@ std::optional<std::string> launcher_status(std::int64_t leader, std::int64_t roo
 
 std::optional<std::string> HostLauncher::status(std::int64_t leader, std::int64_t root_uid) {
     return launcher_status(leader, root_uid, std::chrono::steady_clock::now() + status_limit);
+}
+
+Result<> HostLauncher::reload(std::int64_t leader, std::int64_t root_uid) {
+    constexpr std::string_view what = "reload the launch configuration";
+    TimePoint const deadline = std::chrono::steady_clock::now() + reload_limit;
+    auto connection = connect_to_launcher(leader, root_uid, deadline);
+    if (!connection) return fail(ErrorKind::unavailable, std::string(what), "there is no launcher that answers");
+    connection->call(launcher_method("Reload"), "{}", false);
+    auto const reply = connection->reply(deadline);
+    if (!reply && reply.error() == varlink::Connection::Silence::timed_out)
+        return fail(ErrorKind::timeout, std::string(what),
+                    "the launcher has not answered within " + std::to_string(reload_limit.count()) + " s");
+    if (!reply) return fail(ErrorKind::unavailable, std::string(what), "the launcher ended the connection");
+    if (reply->error.empty()) return {};
+    auto reasons = machine::shown_reasons(reply->parameters, "details");
+    if (reasons.empty())
+        return fail(ErrorKind::unavailable, std::string(what), json::printable(text_of(reply->parameters, "reason")));
+    Error error = fail(ErrorKind::invalid, "the launcher rejects the launch configuration").error();
+    error.details = std::move(reasons);
+    return std::unexpected(std::move(error));
 }
 
 Result<HostLauncher::Versions> HostLauncher::upgrade(std::int64_t leader, std::int64_t root_uid,

@@ -26,6 +26,7 @@ public:
     Result<> check(std::string_view document) override;
     Result<std::string> program() override;
     std::optional<std::string> status(std::int64_t leader, std::int64_t root_uid) override;
+    Result<> reload(std::int64_t leader, std::int64_t root_uid) override;
 
     struct Versions {
         std::string from;

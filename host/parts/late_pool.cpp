@@ -51,6 +51,9 @@ public:
         return TRY(open())->set_quota(tree, bytes);
     }
     Result<std::optional<std::uint64_t>> quota(TreeName const& tree) override { return TRY(open())->quota(tree); }
+    Result<std::map<TreeName, std::uint64_t>> quotas(std::vector<TreeName> const& trees) override {
+        return TRY(open())->quotas(trees);
+    }
     Result<> tune(TreeName const& tree, storage::Tuning const& tuning) override { return TRY(open())->tune(tree, tuning); }
     Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) override {
         return TRY(open())->set_property(tree, key, value);

@@ -82,10 +82,11 @@ std::uint64_t microseconds_since_the_epoch() {
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
 }
 
-/// The error of a start; where it names the journal, with what the unit's processes have written there since the start.
+/// The error of a start; where it names the journal, which that of a check does not, with what the unit's processes
+/// have written there since the start.
 std::unexpected<Error> failed_start(Error error, std::string const& unit, std::uint64_t since) {
     std::vector<std::string> words;
-    if (!error.details.empty()) words = systemd::last_words(unit, since);
+    if (error.kind != ErrorKind::invalid && !error.details.empty()) words = systemd::last_words(unit, since);
     for (std::string& line : words)
         line.insert(0, "it said: ");
     error.details.insert(error.details.begin(), words.begin(), words.end());
@@ -141,13 +142,14 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
     return all;
 }
 
-Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
+Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) {
     systemd::Bus& bus = *TRY(this->bus());
     std::string const unit = machine::unit_of(uuid);
     bool const is_under_way = activity_of(TRY(bus.service(unit)).active_state) == UnitStatus::Activity::activating;
     if (!is_under_way) TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
     std::uint64_t const since = microseconds_since_the_epoch();
-    if (auto const started = bus.start(unit, limit, begun); !started) return failed_start(started.error(), unit, since);
+    if (auto const started = bus.start(unit, limit, begun, check); !started)
+        return failed_start(started.error(), unit, since);
     if (executes(TRY(bus.leader(uuid.text())))) return {};
     Error error = fail(ErrorKind::refused, "start " + unit, "it ended at once" + end_of(bus.service(unit))).error();
     error.details.push_back("the reason is in: journalctl -u " + unit);
@@ -181,8 +183,8 @@ Result<> SystemdUnits::halt(Uuid const& uuid) {
     return bus.reset_failed(unit);
 }
 
-Result<> SystemdUnits::reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) {
-    return TRY(bus())->reboot(uuid.text(), machine::unit_of(uuid), limit, begun);
+Result<> SystemdUnits::reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) {
+    return TRY(bus())->reboot(uuid.text(), machine::unit_of(uuid), limit, begun, check);
 }
 
 Result<> SystemdUnits::kill(Uuid const& uuid, int signal) { return TRY(bus())->kill_leader(uuid.text(), signal); }

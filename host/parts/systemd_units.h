@@ -21,11 +21,11 @@ public:
 
     Result<machine::UnitStatus> status(Uuid const& uuid) override;
     Result<std::map<Uuid, machine::UnitStatus>> all() override;
-    Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
+    Result<> start(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) override;
     Result<> stop(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
     void await_listener(Uuid const& uuid, machine::UnitStatus const& status, int signal) override;
     Result<> halt(Uuid const& uuid) override;
-    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun) override;
+    Result<> reboot(Uuid const& uuid, std::chrono::seconds limit, Begun const& begun, Check const& check) override;
     Result<> kill(Uuid const& uuid, int signal) override;
     Result<> reset(Uuid const& uuid) override;
     Result<> set_limits(Uuid const& uuid, std::span<machine::UnitProperty const> limits) override;
@@ -33,11 +33,8 @@ public:
     Result<> forget_limits(Uuid const& uuid) override;
     Result<> set_autostart(Uuid const& uuid, bool is_on) override;
 
-    /// The path of a machine's control group; empty when it does not run.
-    Result<std::string> control_group(Uuid const& uuid);
-
-    /// Whether all() also asks for each machine's processes and times.
-    void set_detailed(bool is_detailed) { is_detailed_ = is_detailed; }
+    void set_detailed(bool is_detailed) override { is_detailed_ = is_detailed; }
+    Result<std::string> control_group(Uuid const& uuid) override;
 
 private:
     Result<systemd::Bus*> bus();

@@ -86,6 +86,7 @@ struct DownloadFailed {
     std::uint32_t status = 0;  ///< of HTTP; 0: there was none yet
     std::optional<std::uint64_t> retry_after_milliseconds = {};
 };
+// A downloader that cannot confine itself sends `Failed`, and ends.
 
 std::span<Row<Download> const> table(json::TableOf<Download>);
 std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>);

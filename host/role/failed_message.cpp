@@ -1,5 +1,7 @@
 #include "host/role/failed_message.h"
 
+#include "lib/text/printable.h"
+
 namespace triton::role {
 
 namespace {
@@ -7,14 +9,8 @@ namespace {
 constexpr std::size_t most_details = 20;
 constexpr std::size_t longest_text = 1000;
 
-/// Makes a role's text printable: a role may have been taken over, and its text goes to a terminal.
-std::string printable(std::string_view text) {
-    std::string shown(text.substr(0, longest_text));
-    for (char& c : shown)
-        if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) c = ' ';
-    if (text.size() > longest_text) shown += "...";
-    return shown;
-}
+/// A role can be in an attacker's hands, and its text is shown on terminals.
+std::string printable(std::string_view text) { return text::printable(text, longest_text); }
 
 }  // namespace
 

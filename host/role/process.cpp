@@ -17,6 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/role/detached_mount.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
 #include "lib/base/signal_text.h"
@@ -154,6 +156,13 @@ Result<UniqueFd> above_channel(UniqueFd fd) {
     return moved;
 }
 
+/// The host's /dev/null, as something that its holder cannot change for others.
+Result<UniqueFd> open_null() {
+    UniqueFd const null(::open("/dev/null", O_PATH | O_CLOEXEC));
+    if (!null) return fail(errno, "open /dev/null");
+    return above_channel(TRY(open_read_only_mount(null.get(), O_RDWR, "/dev/null")));
+}
+
 struct Clone {
     int pid;
     UniqueFd pidfd;
@@ -202,7 +211,7 @@ Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) 
     Pipe report = TRY(make_pipe());
     go.reader = TRY(above_channel(std::move(go.reader)));
     report.writer = TRY(above_channel(std::move(report.writer)));
-    UniqueFd null = TRY(above_channel(UniqueFd(::open("/dev/null", O_RDWR | O_CLOEXEC))));
+    UniqueFd null = TRY(open_null());
 
     Account const account = account_of(role);
     IdMap const users = id_map(role, settings.ids, account.user);
@@ -255,7 +264,7 @@ RoleProcess::~RoleProcess() { kill(); }
 void RoleProcess::kill() {
     if (pid_ < 0) return;
     channel_.close();
-    ::syscall(SYS_pidfd_send_signal, pidfd_.get(), SIGKILL, nullptr, 0);
+    (void)signal_child(pidfd_.get(), pid_, SIGKILL);
     (void)reap_now(pidfd_);  // SIGKILL ends every process, and nobody asks how
     pid_ = -1;
 }

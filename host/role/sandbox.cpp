@@ -13,6 +13,7 @@
 #include <linux/fs.h>
 #include <linux/landlock.h>
 #include <linux/mount.h>
+#include <linux/netlink.h>
 #include <sched.h>
 #include <seccomp.h>
 #include <sys/fsuid.h>
@@ -25,27 +26,18 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host/role/detached_mount.h"
 #include "host/role/seccomp_lists.h"
+#include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 
 namespace triton::role {
 
 namespace {
 
-// Calls for which Debian 12's libc has no wrapper, or whose kernel headers clash with libc's.
-int open_tree_call(int directory, char const* path, unsigned flags) {
-    return static_cast<int>(::syscall(SYS_open_tree, directory, path, flags));
-}
 int attach_mount(int mount, int directory, char const* path) {
     return static_cast<int>(::syscall(SYS_move_mount, mount, "", directory, path, MOVE_MOUNT_F_EMPTY_PATH));
 }
-int restrict_mount(int mount, std::uint64_t attributes) {
-    mount_attr attribute{};
-    attribute.attr_set = attributes;
-    return static_cast<int>(
-        ::syscall(SYS_mount_setattr, mount, "", AT_EMPTY_PATH | AT_RECURSIVE, &attribute, sizeof attribute));
-}
-
 /// Makes a mount read-only, without those below it, which already are.
 int make_read_only(int mount) {
     mount_attr attribute{};
@@ -71,12 +63,18 @@ Result<UniqueFd> make_empty_root() {
     return mount;
 }
 
-/// Makes the directories above a path below `root`, and a target for a mount: a directory or an empty file.
-Result<> make_mount_point(int root, std::string const& path, bool is_directory) {
+/// Makes the directories above a path below `root`.
+Result<> make_directories_above(int root, std::string const& path) {
     for (std::size_t slash = path.find('/', 1); slash != std::string::npos; slash = path.find('/', slash + 1)) {
         if (::mkdirat(root, path.substr(1, slash - 1).c_str(), 0555) != 0 && errno != EEXIST)
             return fail(errno, "make a place for " + path);
     }
+    return {};
+}
+
+/// Makes the directories above a path, and a target for a mount: a directory or an empty file.
+Result<> make_mount_point(int root, std::string const& path, bool is_directory) {
+    TRY(make_directories_above(root, path));
     char const* const relative = path.c_str() + 1;
     if (is_directory) {
         if (::mkdirat(root, relative, 0555) != 0 && errno != EEXIST) return fail(errno, "make a place for " + path);
@@ -87,8 +85,29 @@ Result<> make_mount_point(int root, std::string const& path, bool is_directory) 
     return {};
 }
 
+Result<> put(int root, std::string const& name, std::string const& content) {
+    UniqueFd const file(::openat(root, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
+    if (!file || !write_all(file.get(), content)) return fail(errno, "make file " + name);
+    return {};
+}
+
+constexpr std::size_t largest_copy = 1 << 20;
+
+/// Copies a file below the new root. Returns false when it is none, or a large one.
+Result<bool> copy(int root, std::string const& path) {
+    UniqueFd const file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+    struct stat status{};
+    if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
+    auto const content = read_open_file(file.get(), path, largest_copy);
+    if (!content) return false;
+    TRY(make_directories_above(root, path));
+    TRY(put(root, path.substr(1), *content));
+    return true;
+}
+
 /// Mounts a file or directory of the host below the new root, read-only. One that does not exist is left out.
 Result<> lend(int root, std::string const& path) {
+    if (TRY(copy(root, path))) return {};
     UniqueFd const tree(open_tree_call(AT_FDCWD, path.c_str(), OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_RECURSIVE));
     if (!tree && (errno == ENOENT || errno == ENOTDIR)) return {};
     if (!tree) return fail(errno, "clone " + path);
@@ -98,12 +117,6 @@ Result<> lend(int root, std::string const& path) {
     if (::fstat(tree.get(), &status) != 0) return fail(errno, "look at " + path);
     TRY(make_mount_point(root, path, S_ISDIR(status.st_mode)));
     if (attach_mount(tree.get(), root, path.c_str() + 1) != 0) return fail(errno, "mount " + path);
-    return {};
-}
-
-Result<> put(int root, std::string const& name, std::string const& content) {
-    UniqueFd const file(::openat(root, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
-    if (!file || !write_all(file.get(), content)) return fail(errno, "make file " + name);
     return {};
 }
 
@@ -157,6 +170,7 @@ Result<> set_limits(Confinement const& confinement) {
     TRY(limit(RLIMIT_FSIZE, confinement.most_file_bytes));
     TRY(limit(RLIMIT_NOFILE, confinement.most_open_files));
     TRY(limit(RLIMIT_MEMLOCK, 0));
+    TRY(limit(RLIMIT_NPROC, confinement.most_threads));
 #if !defined(__SANITIZE_ADDRESS__)  // which reserves terabytes of addresses
     TRY(limit(RLIMIT_AS, confinement.most_memory));
 #endif
@@ -323,7 +337,11 @@ scmp_arg_cmp equal(unsigned argument, std::uint64_t value) {
 Result<> filter_calls(Role role, bool executes) {
     Filter filter;
     filter.allow(common_calls);
-    if (executes) filter.allow(executed_calls);
+    if (executes) {
+        filter.allow(executed_calls);
+        filter.allow_if("ioctl", {equal(1, TCGETS)});  // isatty(3)
+        filter.allow_if("prlimit64", {equal(0, 0)});   // its own limits, not those of its parent
+    }
     filter.allow_if("mmap", {masked(2, PROT_EXEC, 0)});
     filter.allow_if("mprotect", {masked(2, PROT_EXEC, 0)});
     // Threads, but no processes. libc first tries clone3, whose flags no filter can see.
@@ -336,8 +354,9 @@ Result<> filter_calls(Role role, bool executes) {
         case Role::download:
             filter.allow(download_calls);
             // libc's resolver asks the kernel for addresses by netlink, and nscd, which does not exist here.
-            for (int const family : {AF_INET, AF_INET6, AF_NETLINK})
+            for (int const family : {AF_INET, AF_INET6})
                 filter.allow_if("socket", {equal(0, static_cast<std::uint64_t>(family))});
+            filter.allow_if("socket", {equal(0, AF_NETLINK), equal(2, NETLINK_ROUTE)});
             filter.answer_if("socket", EAFNOSUPPORT, {equal(0, AF_UNIX)});
             filter.allow_if("ioctl", {equal(1, 0x5421)});  // FIONBIO
             filter.allow_if("ioctl", {equal(1, 0x541B)});  // FIONREAD
@@ -373,13 +392,6 @@ Result<> confine(Confinement confinement, Started const& started) {
     auto const done = confine_now(confinement, started);
     if (done) return {};
     return fail(done.error().kind, "confine " + std::string(program_of(confinement.role)), done.error().text());
-}
-
-Result<UniqueFd> detached_mount(int directory, std::string_view shown) {
-    UniqueFd mount(open_tree_call(directory, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH));
-    if (!mount || restrict_mount(mount.get(), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC) != 0)
-        return fail(errno, "detach " + std::string(shown));
-    return mount;
 }
 
 Result<Started> take_over(Role role, std::span<char* const> arguments) {

@@ -30,7 +30,9 @@ struct Confinement {
     /// Its root directory, writable: a detached mount (open_tree(2)). None: an empty directory that nobody can write
     /// to. It is used up.
     UniqueFd root = {};
-    /// Files and directories of the host that it may still read below its root, if they exist.
+    /// Files and directories of the host that it may still read below its root, if they exist. Of small files it gets a
+    /// copy: one that is mounted from elsewhere (/etc/resolv.conf in a container) cannot be mounted again after it was
+    /// replaced there.
     std::vector<std::string> readable = {};
     /// Files with this content in its root, by name; read-only.
     std::vector<std::pair<std::string, std::string>> files = {};
@@ -40,6 +42,7 @@ struct Confinement {
     std::uint64_t most_file_bytes = 0;       ///< RLIMIT_FSIZE; 0: files cannot grow
     std::uint64_t most_memory = 1ULL << 30;  ///< RLIMIT_AS
     std::uint32_t most_open_files = 64;      ///< RLIMIT_NOFILE
+    std::uint32_t most_threads = 16;         ///< RLIMIT_NPROC; roles start no processes
 };
 
 /// Confines this process for ever; RoleProcess must have started it, and it must have one thread. It gets a mount
@@ -49,9 +52,5 @@ struct Confinement {
 /// Errors: `unsupported` for a kernel without Landlock or seccomp; those of the system calls: "confine triton-verify:
 /// mount an empty root".
 Result<> confine(Confinement confinement, Started const& started);
-
-/// Makes a detached mount of a directory, for a role's root: it leads to nothing above, and nothing in it can be a
-/// device or a program. Borrowed. Errors: those of open_tree(2), "detach <shown>".
-Result<UniqueFd> detached_mount(int directory, std::string_view shown);
 
 }  // namespace triton::role

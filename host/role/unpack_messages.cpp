@@ -3,11 +3,13 @@
 namespace triton::role {
 
 static std::span<Row<UnpackLimits> const> table(json::TableOf<UnpackLimits>) {
-    static constexpr std::array<Row<UnpackLimits>, 4> rows{{
+    static constexpr std::array<Row<UnpackLimits>, 6> rows{{
         required<&UnpackLimits::entries, Count>("entries"),
         required<&UnpackLimits::bytes, Count>("bytes"),
         required<&UnpackLimits::depth, Id>("depth"),
         required<&UnpackLimits::seconds, Id>("seconds"),
+        required<&UnpackLimits::least_free_bytes, Count>("leastFreeBytes"),
+        required<&UnpackLimits::least_free_inodes, Count>("leastFreeInodes"),
     }};
     return rows;
 }

@@ -21,10 +21,12 @@ struct UnpackLimits {
     std::uint64_t bytes = std::uint64_t{256} << 30;  ///< of the archive, uncompressed, and of all files, holes included
     std::uint32_t depth = 1024;                      ///< of directories
     std::uint32_t seconds = 6 * 3600;
+    std::uint64_t least_free_bytes = 64 << 20;  ///< of the target's file system, which stay free for others
+    std::uint64_t least_free_inodes = 64;
 };
 
-/// The job. Has 2 descriptors: the archive, open for reading; and the target directory, as a detached mount
-/// (open_tree(2)), which the role makes its root and outside of which it sees nothing.
+/// The job. Has 2 descriptors: the archive, open for reading on a read-only mount of its own; and the target directory,
+/// as a detached mount (open_tree(2)), which the role makes its root and outside of which it sees nothing.
 struct Unpack {
     static constexpr std::string_view name = "unpack";
     Compression compression = Compression::automatic;
@@ -33,7 +35,7 @@ struct Unpack {
     bool applies_whiteouts = true;  ///< false: a plain archive, whose names have no special meaning
 };
 
-/// Progress, at most ten times a second.
+/// Progress, ten times a second as long as it makes any: a role that is silent for long hangs.
 struct Unpacking {
     static constexpr std::string_view name = "unpacking";
     std::uint64_t read = 0;  ///< bytes of the blob so far

@@ -36,6 +36,11 @@ std::string Pool::dataset(TreeName const& /*tree*/) const { return {}; }
 
 Result<std::optional<TreeName>> Pool::origin(TreeName const& /*tree*/) { return std::optional<TreeName>(); }
 
+Result<std::string> Pool::snapshot_path(TreeName const& tree, SnapshotName const& /*name*/) {
+    return fail(ErrorKind::unsupported, "lay containers over tree " + tree.text(),
+                "overlayfs is not used with snapshots of " + std::string(name_of(kind())));
+}
+
 Result<> Pool::send_since_origin(TreeName const& tree, SnapshotName const& /*snapshot*/, int /*fd*/) {
     return fail(ErrorKind::unsupported, "send the changes of " + tree.text(),
                 "only ZFS remembers what a tree was cloned from");

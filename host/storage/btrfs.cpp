@@ -16,6 +16,8 @@ namespace triton::storage::btrfs {
 
 namespace {
 
+constexpr std::uint64_t no_limit = std::numeric_limits<std::uint64_t>::max();
+
 /// Arguments that contain a name. Names of the pool are far shorter than the limit; foreign ones have at most 255
 /// bytes.
 btrfs_ioctl_vol_args_v2 with_name(std::string const& name) {
@@ -43,15 +45,19 @@ void add_item(Group& group, btrfs_ioctl_search_header const& header, char const*
     if (header.type == BTRFS_QGROUP_LIMIT_KEY && header.len >= sizeof(btrfs_qgroup_limit_item)) {
         btrfs_qgroup_limit_item item_limit;
         std::memcpy(&item_limit, item, sizeof item_limit);
-        if ((le64toh(item_limit.flags) & BTRFS_QGROUP_LIMIT_MAX_RFER) != 0) group.limit = le64toh(item_limit.max_rfer);
+        std::uint64_t const flags = le64toh(item_limit.flags);
+        if ((flags & BTRFS_QGROUP_LIMIT_MAX_RFER) != 0) group.limit = le64toh(item_limit.max_rfer);
+        if ((flags & BTRFS_QGROUP_LIMIT_MAX_EXCL) != 0)
+            group.limit = std::min(group.limit.value_or(no_limit), std::uint64_t{le64toh(item_limit.max_excl)});
     }
 }
 
 int set_limit(int subvolume, std::uint64_t number, std::optional<std::uint64_t> bytes) {
     btrfs_ioctl_qgroup_limit_args arguments{};
     arguments.qgroupid = number;
-    arguments.lim.flags = BTRFS_QGROUP_LIMIT_MAX_RFER;
-    arguments.lim.max_rfer = bytes.value_or(std::numeric_limits<std::uint64_t>::max());
+    arguments.lim.flags = BTRFS_QGROUP_LIMIT_MAX_RFER | BTRFS_QGROUP_LIMIT_MAX_EXCL;
+    arguments.lim.max_rfer = bytes.value_or(no_limit);
+    arguments.lim.max_excl = no_limit;
     return ::ioctl(subvolume, BTRFS_IOC_QGROUP_LIMIT, &arguments) == 0 ? 0 : errno;
 }
 

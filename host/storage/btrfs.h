@@ -32,14 +32,14 @@ void make_writable(int directory);
 struct Group {
     std::uint64_t referenced = 0;
     std::uint64_t exclusive = 0;
-    std::optional<std::uint64_t> limit = {};
+    std::optional<std::uint64_t> limit = {};  ///< of both; the narrower one if both have one
 };
 /// None: the file system has no quota groups.
 Result<std::optional<Group>> group(int subvolume);
-/// Limits what a subvolume refers to. Turns on the quota groups of the file system if they are off, which makes later
-/// changes of it slower. `outside`: any directory of the same file system in another subvolume. The kernel charges the
-/// change to the subvolume that it is asked through: asked through one that holds more than its limit, it refuses to
-/// raise that limit (EDQUOT). Errors: those of the ioctls.
+/// Limits what a subvolume refers to, and removes a limit of what it does not share. Turns on the quota groups of the
+/// file system if they are off, which makes later changes of it slower. `outside`: any directory of the same file
+/// system in another subvolume. The kernel charges the change to the subvolume that it is asked through: asked through
+/// one that holds more than its limit, it refuses to raise that limit (EDQUOT). Errors: those of the ioctls.
 Result<> limit(int subvolume, int outside, std::optional<std::uint64_t> bytes);
 
 }  // namespace triton::storage::btrfs

@@ -50,6 +50,7 @@ public:
         auto const group = TRY(btrfs::group(tree));
         return group ? group->limit : std::nullopt;
     }
+    bool keeps_quotas(int /*tree*/) override { return true; }
     Result<Size> size(int tree) override {
         if (auto const group = TRY(btrfs::group(tree))) return Size{group->referenced, group->exclusive};
         UniqueFd copy{::openat(tree, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};

@@ -70,6 +70,7 @@ public:
         return project_quota::set(tree, bytes);
     }
     Result<std::optional<std::uint64_t>> quota(int tree) override { return project_quota::get(tree); }
+    bool keeps_quotas(int tree) override { return project_quota::are_kept(tree); }
     Result<Size> size(int tree) override { return measure_tree(TRY(open_tree_again(tree)), backend_ == Backend::reflink); }
     std::optional<std::int64_t> made_at(int tree) override {
         struct statx facts{};

@@ -21,6 +21,7 @@
 #include "host/storage/tree_stream.h"
 #include "host/storage/workshop.h"
 #include "lib/base/digits.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 #include "lib/files/copy_file.h"
 #include "lib/files/pending_file.h"
@@ -45,7 +46,7 @@ Result<UniqueFd> open_again(UniqueFd const& directory) {
 
 /// Errors: those of faccessat(2). A disk that cannot say whether there is a tree has not said that there is none.
 Result<bool> has_entry(int directory, std::string const& name) {
-    if (::faccessat(directory, name.c_str(), F_OK, AT_SYMLINK_NOFOLLOW) == 0) return true;
+    if (entry_exists(directory, name.c_str())) return true;
     if (errno == ENOENT) return false;
     return fail(errno, "look for " + name);
 }
@@ -221,6 +222,18 @@ public:
         return trees_->quota(TRY(open_content(holder, tree)).get());
     }
 
+    Result<std::map<TreeName, std::uint64_t>> quotas(std::vector<TreeName> const& trees) override {
+        std::map<TreeName, std::uint64_t> all;
+        for (TreeName const& tree : trees) {
+            auto const holder = find(tree);
+            auto const content = holder ? open_content(*holder, tree) : std::unexpected(holder.error());
+            if (!content && content.error().kind == ErrorKind::not_found) continue;
+            if (!content) return std::unexpected(content.error());
+            if (trees_->keeps_quotas(content->get())) all[tree] = TRY(trees_->quota(content->get())).value_or(0);
+        }
+        return all;
+    }
+
     Result<> set_property(TreeName const& tree, std::string_view key, std::string_view value) override {
         TRY(check_property(key, value));
         auto const holder = TRY(hold(tree, Sharing::together));
@@ -321,6 +334,13 @@ public:
     }
 
     Result<UniqueFd> open(TreeName const& tree) override { return open_content(TRY(find(tree)), tree); }
+
+    Result<std::string> snapshot_path(TreeName const& tree, SnapshotName const& name) override {
+        auto const holder = TRY(find(tree));
+        UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
+        auto const found = TRY(find_snapshot(snapshots, tree, name));
+        return path_ + '/' + tree.text() + '/' + snapshots_entry + '/' + found.entry;
+    }
 
     [[nodiscard]] std::string path(TreeName const& tree) const override {
         return path_ + '/' + tree.text() + '/' + tree_entry;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "lib/json/text.h"
+
 namespace triton::storage {
 
 namespace {
@@ -25,10 +27,8 @@ std::optional<std::string_view> problem_of_component(std::string_view text) {
 /// Refuses a text that is not a name. It may come from anywhere: it is shown no longer than a name, and without
 /// anything that a terminal would obey.
 std::unexpected<Error> not_a_name(std::string_view what, std::string_view text, std::string_view problem) {
-    std::string shown(text.substr(0, TreeName::most_characters));
-    std::ranges::replace_if(shown, [](char c) { return c < ' ' || c > '~'; }, '?');
-    if (text.size() > TreeName::most_characters) shown += "...";
-    return fail("\"" + shown + "\" is not a name of a " + std::string(what) + ": " + std::string(problem));
+    return fail(json::quoted(text, TreeName::most_characters) + " is not a name of a " + std::string(what) + ": " +
+                std::string(problem));
 }
 
 }  // namespace

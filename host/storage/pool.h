@@ -84,7 +84,7 @@ using Properties = std::map<std::string, std::string, std::less<>>;
 /// No operation follows a symbolic link inside a tree, and none leaves the file system of the pool.
 ///
 /// Kinds of errors, besides those at the functions: `not_found` a tree or a snapshot that does not exist, `exists` one
-/// that should be made but exists, `busy`, `unavailable` no space or inode left, or the pool is not there now,
+/// that should be made but exists, `busy`, `exhausted` no space or inode left, `unavailable` the pool is not there now,
 /// `timeout` a child process that did not end, `unsupported` something that this backend or file system cannot do,
 /// `corrupt` a tree that is not in a state in which the pool leaves it.
 class Pool {
@@ -126,10 +126,15 @@ public:
     /// (ZFS).
     virtual Result<> destroy(TreeName const& tree) = 0;
 
-    /// Limits the bytes of its files; nullopt: no limit. Snapshots do not count where the file system can tell.
+    /// Limits the bytes of its files; nullopt: no limit. Snapshots do not count where the file system can tell. Removes
+    /// limits of other kinds that a native tool has set and that are narrower.
     /// Errors: `unsupported`, with what the file system would need.
     virtual Result<> set_quota(TreeName const& tree, std::optional<std::uint64_t> bytes) = 0;
+    /// The narrowest limit that is in force, whoever set it. None: there is none, or the file system keeps none.
     virtual Result<std::optional<std::uint64_t>> quota(TreeName const& tree) = 0;
+    /// The same for many trees, without waiting for anybody who uses them. 0: no limit. A tree is missing when it does
+    /// not exist, or when its file system keeps no limits.
+    virtual Result<std::map<TreeName, std::uint64_t>> quotas(std::vector<TreeName> const& trees) = 0;
 
     /// Applies to everything that is written from now on. Errors: `unsupported` when something is to be set and the
     /// pool is not on ZFS, or its ZFS does not know the setting.
@@ -170,6 +175,10 @@ public:
     /// Its path, even before it exists. The directories above belong to root and let nobody else through (mode 0700),
     /// because trees contain setuid programs of other systems.
     [[nodiscard]] virtual std::string path(TreeName const& tree) const = 0;
+    /// The directory of a snapshot's files, which stays as long as the snapshot: what lies below overlayfs. Nobody may
+    /// write there. Errors: `unsupported` on ZFS.
+    virtual Result<std::string> snapshot_path(TreeName const& tree, SnapshotName const& name);
+
     /// Its name for zfs(8), "tank/triton/machines/a"; empty on all other backends.
     [[nodiscard]] virtual std::string dataset(TreeName const& tree) const;
 

@@ -49,7 +49,7 @@ Result<std::uint32_t> new_project(int directory) {
         if (err != 0 && (err == ESRCH || is_unsupported(err))) return unsupported();
         if (err != 0) return fail(err, "look for a free project id");
     }
-    return fail(ErrorKind::unavailable, "look for a free project id", "there is none");
+    return fail(ErrorKind::exhausted, "look for a free project id", "there is none");
 }
 
 Result<> join_project(int file, std::uint32_t project, bool is_directory) {
@@ -120,6 +120,12 @@ Result<std::optional<std::uint64_t>> get(int directory) {
     if (project == 0 || quota_call(directory, Q_GETQUOTA, project, limits) != 0) return std::nullopt;
     if (limits.dqb_bhardlimit == 0) return std::nullopt;
     return limits.dqb_bhardlimit * block_size;
+}
+
+bool are_kept(int directory) {
+    if_dqblk limits{};
+    int const err = quota_call(directory, Q_GETQUOTA, project_of(directory), limits);
+    return err == 0 || err == ENOENT;  // XFS has no entry for a project without files and limits
 }
 
 }  // namespace triton::storage::project_quota

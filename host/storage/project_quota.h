@@ -16,4 +16,7 @@ Result<> set(int directory, std::optional<std::uint64_t> bytes);
 /// None: no limit, or the file system has no project quotas.
 Result<std::optional<std::uint64_t>> get(int directory);
 
+/// Whether the file system has project quotas.
+bool are_kept(int directory);
+
 }  // namespace triton::storage::project_quota

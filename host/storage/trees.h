@@ -37,6 +37,8 @@ public:
 
     virtual Result<> set_quota(int tree, std::optional<std::uint64_t> bytes) = 0;
     virtual Result<std::optional<std::uint64_t>> quota(int tree) = 0;
+    /// Whether the file system can limit a tree. btrfs can, and turns its quota groups on for that.
+    virtual bool keeps_quotas(int tree) = 0;
     /// The content of a tree, and the part of it that is not shared.
     struct Size {
         std::uint64_t referenced = 0;

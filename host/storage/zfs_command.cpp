@@ -42,9 +42,9 @@ constexpr std::array meanings{
     Meaning{"destination '", ErrorKind::exists},
     Meaning{"no such pool", ErrorKind::unavailable},
     Meaning{"currently suspended", ErrorKind::unavailable},
-    Meaning{"out of space", ErrorKind::unavailable},
-    Meaning{"no space left", ErrorKind::unavailable},
-    Meaning{"quota exceeded", ErrorKind::unavailable},
+    Meaning{"out of space", ErrorKind::exhausted},
+    Meaning{"no space left", ErrorKind::exhausted},
+    Meaning{"quota exceeded", ErrorKind::exhausted},
     Meaning{"Broken pipe", ErrorKind::unavailable},
     Meaning{"warning: cannot send", ErrorKind::unavailable},
     Meaning{"internal error: out of memory", ErrorKind::unavailable},
@@ -141,7 +141,8 @@ Result<std::string> ZfsCommand::run(Call const& call) const {
         // Just after its use a dataset is sometimes busy for a moment, and nothing tells when that ends. Clones,
         // however, stay.
         bool const is_passing = !done && done.error().kind == ErrorKind::busy && call.in < 0 && call.out < 0 &&
-                                done.error().reason.find("busy") != std::string::npos;
+                                done.error().reason.find("busy") != std::string::npos &&
+                                done.error().reason.find(made_without_mount) == std::string::npos;
         if (!is_passing || std::chrono::steady_clock::now() + pause >= deadline) return done;
         std::this_thread::sleep_for(pause);
         pause = std::min(pause * 2, longest_busy_pause);

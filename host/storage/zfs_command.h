@@ -38,6 +38,9 @@ private:
     std::chrono::milliseconds patience_;
 };
 
+/// What zfs(8) says when it has made a dataset and could not mount it.
+inline constexpr std::string_view made_without_mount = "successfully created, but not mounted";
+
 /// The kind of failure that a message of zfs(8) means, with the message as one line.
 Error zfs_error(std::string const& attempted, std::string_view message);
 

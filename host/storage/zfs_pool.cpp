@@ -91,7 +91,7 @@ public:
     Result<> make(TreeName const& tree) override {
         std::string const what = "make tree " + tree.text();
         TRY(prepare_group(tree));
-        return name_failure(zfs_.run({what, {"create", full(tree)}}), tree);
+        return made(zfs_.run({what, {"create", full(tree)}}), tree);
     }
 
     Result<> clone(TreeName const& from, SnapshotName const& snapshot, TreeName const& to) override {
@@ -102,7 +102,7 @@ public:
             {"clone " + from.text() + '@' + snapshot.text() + " to tree " + to.text(), {"clone", source, full(to)}});
         bool const has_group = done || done.error().reason.find("parent") == std::string::npos;
         if (!done && done.error().kind == ErrorKind::not_found && has_group) return no_such_snapshot(from, snapshot);
-        return name_failure(std::move(done), to);
+        return made(std::move(done), to);
     }
 
     Result<> snapshot(TreeName const& tree, SnapshotName const& name) override {
@@ -191,7 +191,7 @@ public:
         auto const moved = move(what, full(tree), trash);
         if (moved) ::rmdir(path(tree).c_str());  // where the tree was mounted
         // A full pool does not accept a new name, although destroying would make room: then destroy directly.
-        if (!moved && moved.error().kind == ErrorKind::unavailable)
+        if (!moved && moved.error().kind == ErrorKind::exhausted)
             return plain(zfs_.run({what, {"destroy", "-r", full(tree)}, -1, -1, Pace::slow}));
         if (!moved) return plain(moved);
         auto const destroyed = zfs_.run({what, {"destroy", "-r", trash}, -1, -1, Pace::slow});
@@ -205,10 +205,22 @@ public:
     Result<> set_quota(TreeName const& tree, std::optional<std::uint64_t> bytes) override {
         TRY(require(tree));
         std::string const value = bytes ? std::to_string(*bytes) : "none";
-        return plain(zfs_.run({"limit tree " + tree.text(), {"set", "refquota=" + value, full(tree)}}));
+        std::string const what = "limit tree " + tree.text();
+        TRY(zfs_.run({what, {"set", "refquota=" + value, full(tree)}}));
+        // The other limit of ZFS counts snapshots, too. One that is narrower would be in force instead.
+        std::uint64_t const other = TRY(numbers(what, "quota", full(tree), 1)).front();
+        if (other == 0 || (bytes && other >= *bytes)) return {};
+        return plain(zfs_.run({what, {"set", "quota=none", full(tree)}}));
     }
 
     Result<std::optional<std::uint64_t>> quota(TreeName const& tree) override { return TRY(usage(tree)).quota; }
+
+    Result<std::map<TreeName, std::uint64_t>> quotas(std::vector<TreeName> const& trees) override {
+        std::map<TreeName, std::uint64_t> all;
+        for (std::size_t first = 0; first < trees.size(); first += most_asked)
+            TRY(add_quotas(std::span(trees).subspan(first, std::min(most_asked, trees.size() - first)), all));
+        return all;
+    }
 
     Result<> tune(TreeName const& tree, Tuning const& tuning) override {
         TRY(require(tree));
@@ -248,7 +260,7 @@ public:
     }
 
     Result<Properties> properties(TreeName const& tree) override {
-        TRY(require(tree));
+        TRY(expect(tree));
         Properties properties = TRY(local_properties(tree));
         std::erase_if(properties,
                       [](auto const& property) { return !check_property(property.first, property.second); });
@@ -267,7 +279,7 @@ public:
     }
 
     Result<std::optional<TreeName>> origin(TreeName const& tree) override {
-        TRY(require(tree));
+        TRY(expect(tree));
         std::string const snapshot = TRY(origin_snapshot(tree));
         if (!snapshot.starts_with(dataset_ + '/')) return std::optional<TreeName>();
         std::size_t const start = dataset_.size() + 1;
@@ -299,10 +311,11 @@ public:
     }
 
     Result<Usage> usage(TreeName const& tree) override {
-        TRY(require(tree));
+        TRY(expect(tree));
         std::string const what = "look at tree " + tree.text();
-        auto const values = TRY(numbers(what, "used,referenced,refquota", full(tree), 3));
-        return Usage{values[0], values[1], values[2] == 0 ? std::nullopt : std::optional(values[2])};
+        auto const values = TRY(numbers(what, "used,referenced,refquota,quota", full(tree), 4));
+        std::uint64_t const limit = narrower(values[2], values[3]);
+        return Usage{values[0], values[1], limit == 0 ? std::nullopt : std::optional(limit)};
     }
 
     Result<Space> space() override {
@@ -311,7 +324,7 @@ public:
     }
 
     Result<bool> exists(TreeName const& tree) override {
-        auto const found = require(tree);
+        auto const found = expect(tree);
         if (!found && found.error().kind != ErrorKind::not_found) return std::unexpected(found.error());
         return found.has_value();
     }
@@ -336,7 +349,7 @@ public:
     }
 
     Result<std::vector<SnapshotName>> snapshots(TreeName const& tree) override {
-        TRY(require(tree));
+        TRY(expect(tree));
         std::vector<SnapshotName> names;
         for (std::string const& snapshot : TRY(snapshots_of(full(tree))))
             names.push_back(TRY(SnapshotName::parse(snapshot.substr(snapshot.find('@') + 1))));
@@ -344,7 +357,7 @@ public:
     }
 
     Result<std::vector<SnapshotFacts>> snapshot_facts(TreeName const& tree) override {
-        TRY(require(tree));
+        TRY(expect(tree));
         std::vector<SnapshotFacts> all;
         std::vector<std::string> const names = TRY(snapshots_of(full(tree)));
         for (std::size_t first = 0; first < names.size(); first += most_asked) {
@@ -433,6 +446,13 @@ private:
         return plain(done);
     }
 
+    /// The result of zfs(8) for a new tree. It may have made the dataset and failed to mount it, because somebody was
+    /// in the directory just then: then only that is done again.
+    Result<> made(Result<std::string> done, TreeName const& tree) const {
+        if (!done && done.error().reason.find(made_without_mount) != std::string::npos) return require(tree);
+        return name_failure(std::move(done), tree);
+    }
+
     enum class Found : std::uint8_t { nothing, group, tree };
 
     Result<Found> look_at(std::string const& dataset) const {
@@ -440,6 +460,13 @@ private:
         if (!output && output.error().kind == ErrorKind::not_found) return Found::nothing;
         if (!output) return std::unexpected(output.error());
         return output->substr(0, output->find('\n')) == of_groups ? Found::group : Found::tree;
+    }
+
+    /// Checks that a tree exists, for those who only look: one that is just being made is not mounted by them, under
+    /// the command that makes it.
+    Result<> expect(TreeName const& tree) const {
+        if (is_mount_point(path(tree)) || TRY(look_at(full(tree))) == Found::tree) return {};
+        return fail(ErrorKind::not_found, "there is no tree " + tree.text());
     }
 
     /// Checks that a tree exists and is mounted. Whatever is mounted at its place is the tree, which takes no child
@@ -524,6 +551,33 @@ private:
             values.push_back(fields[0] == "none" ? 0 : TRY(parse_number(fields[0], what)));
         if (values.size() != count) return fail(ErrorKind::internal, what, "zfs printed something else");
         return values;
+    }
+
+    /// Of two limits, of which 0 is none.
+    static std::uint64_t narrower(std::uint64_t one, std::uint64_t other) {
+        return one == 0 || other == 0 ? std::max(one, other) : std::min(one, other);
+    }
+
+    Result<> add_quotas(std::span<TreeName const> trees, std::map<TreeName, std::uint64_t>& all) const {
+        ZfsCommand::Call call{"read the quotas of trees", {"get", "-Hp", "-o", "name,value", "refquota,quota"}};
+        for (TreeName const& tree : trees)
+            call.arguments.push_back(full(tree));
+        auto const output = zfs_.run(call);
+        if (!output && output.error().kind == ErrorKind::not_found) {
+            // zfs(8) fails when one of them does not exist: it is looked for by halves.
+            if (trees.size() == 1) return {};
+            std::size_t const half = trees.size() / 2;
+            TRY(add_quotas(trees.first(half), all));
+            return add_quotas(trees.subspan(half), all);
+        }
+        if (!output) return std::unexpected(output.error());
+        for (auto const& fields : zfs_fields(*output)) {
+            if (fields.size() != 2 || fields[0].size() <= dataset_.size()) continue;
+            TreeName const tree = TRY(TreeName::parse(fields[0].substr(dataset_.size() + 1)));
+            std::uint64_t const limit = fields[1] == "none" ? 0 : TRY(parse_number(fields[1], call.attempted));
+            all[tree] = narrower(all[tree], limit);
+        }
+        return {};
     }
 
     /// The properties that are set on the dataset itself: ZFS's own, and those of users.

@@ -20,6 +20,7 @@ constexpr char machined_name[] = "org.freedesktop.machine1";
 constexpr char machined_path[] = "/org/freedesktop/machine1";
 constexpr char machined_interface[] = "org.freedesktop.machine1.Manager";
 constexpr char machine_interface[] = "org.freedesktop.machine1.Machine";
+constexpr std::chrono::milliseconds check_pause{250};
 
 /// The kind of an error. Source: sd-bus-errors(3), and systemd's bus-common-errors.h.
 ErrorKind kind_of(char const* name, int err) {
@@ -253,8 +254,20 @@ Result<bool> Bus::wait_until(TimePoint deadline, std::function<bool()> const& is
     }
 }
 
+/// The same with checks. Nothing but a machine's own launcher, in other ways, says that a start leads nowhere.
+Result<bool> Bus::wait_with_checks(TimePoint deadline, std::function<bool()> const& is_reached,
+                                   std::function<Result<>()> const& check) {
+    if (!check) return wait_until(deadline, is_reached);
+    for (;;) {
+        TimePoint const next = std::min(deadline, TimePoint(std::chrono::steady_clock::now() + check_pause));
+        if (TRY(wait_until(next, is_reached))) return true;
+        if (next == deadline) return false;
+        TRY(check());
+    }
+}
+
 Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
-                      std::function<void()> const& begun) {
+                      std::function<void()> const& begun, std::function<Result<>()> const& check) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
     bool const is_start = std::strcmp(method, "StartUnit") == 0;
     std::string const what = (is_start ? "start " : "stop ") + unit;
@@ -274,7 +287,7 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
     if (begun) begun();
     for (auto const& [ended, result] : end.ended)
         if (ended == end.job) end.result = result;
-    bool const is_over = TRY(wait_until(deadline, [&end] { return !end.result.empty(); }));
+    bool const is_over = TRY(wait_with_checks(deadline, [&end] { return !end.result.empty(); }, check));
     if (!is_over || end.result == "timeout")  // the unit goes on
         return too_late(what, limit);
     if (end.result == "done") return {};
@@ -288,8 +301,9 @@ Result<> Bus::run_job(char const* method, std::string const& unit, std::chrono::
     return std::unexpected(std::move(error));
 }
 
-Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
-    return run_job("StartUnit", unit, limit, begun);
+Result<> Bus::start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun,
+                    std::function<Result<>()> const& check) {
+    return run_job("StartUnit", unit, limit, begun, check);
 }
 Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun) {
     TimePoint const now = std::chrono::steady_clock::now();
@@ -298,7 +312,7 @@ Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std
     auto const began =
         static_cast<std::uint64_t>(std::chrono::floor<std::chrono::microseconds>(now.time_since_epoch()).count());
     std::string const path = TRY(path_of(unit));
-    auto stopped = run_job("StopUnit", unit, limit, begun);
+    auto stopped = run_job("StopUnit", unit, limit, begun, {});
     auto const is_late = [&stopped] { return !stopped && stopped.error().kind == ErrorKind::timeout; };
     // A job may have a shorter limit of its own (JobRunningTimeoutSec=); the unit goes on stopping.
     while (is_late() && left_until(deadline).count() > 0) {
@@ -310,7 +324,7 @@ Result<> Bus::stop(std::string const& unit, std::chrono::milliseconds limit, std
         bool const is_starting = ended_at > began && facts.active_state == "activating";
         if (active_since > began || is_starting)
             return fail(ErrorKind::refused, "stop " + unit, "it was told to start meanwhile");
-        stopped = run_job("StopUnit", unit, left_until(deadline), {});
+        stopped = run_job("StopUnit", unit, left_until(deadline), {}, {});
     }
     return is_late() ? too_late("stop " + unit, limit) : stopped;
 }
@@ -393,7 +407,7 @@ Result<> Bus::wait_until_forgotten(std::string const& machine, std::chrono::mill
 }
 
 Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit,
-                     std::function<void()> const& begun) {
+                     std::function<void()> const& begun, std::function<Result<>()> const& check) {
     TimePoint const deadline = std::chrono::steady_clock::now() + limit;
     TRY(state_->subscribe());
     // Each of these signals is a reason to look again.
@@ -419,7 +433,7 @@ Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::c
     TRY(kill_leader(machine, SIGINT));
     if (begun) begun();
     bool is_up = false;
-    bool const is_over = TRY(wait_until(
+    bool const is_over = TRY(wait_with_checks(
         deadline,
         [&] {
             auto const now = leader(machine);
@@ -427,7 +441,8 @@ Result<> Bus::reboot(std::string const& machine, std::string const& unit, std::c
             if (!facts) return false;
             is_up = now && *now != 0 && *now != before && facts->active_state == "active";
             return is_up || is_down(facts->active_state);
-        }));
+        },
+        check));
     if (!is_over) return fail(ErrorKind::timeout, "timed out waiting for zone to reboot");
     if (!is_up) return fail(ErrorKind::refused, "reboot " + unit, "it has stopped instead");
     return {};

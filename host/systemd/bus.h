@@ -60,7 +60,9 @@ public:
 
     /// Starts or stops a unit and waits for the end of the job. Errors: `timeout`, while the job runs on; `refused` if
     /// it does not end well: "its job has failed (exit-code)". `begun` is called when systemd has the job.
-    Result<> start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun);
+    /// `check` is called a few times a second during the wait; its error ends the wait, while the job runs on.
+    Result<> start(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun,
+                   std::function<Result<>()> const& check);
     Result<> stop(std::string const& unit, std::chrono::milliseconds limit, std::function<void()> const& begun);
     /// Sends a signal to all processes of a unit. Succeeds when there are none.
     Result<> kill_unit(std::string const& unit, int signal);
@@ -81,17 +83,20 @@ public:
     /// and a start fails. It is not an error when this takes longer: the start will report that.
     Result<> wait_until_forgotten(std::string const& machine, std::chrono::milliseconds limit);
     /// Asks the machine's PID 1 to reboot, and waits until another PID 1 runs and the unit is active. `begun` is called
-    /// when it has been asked. Errors: `timeout`; `refused` when it ends, and is not started again.
+    /// when it has been asked, `check` as for start(). Errors: `timeout`; `refused` when it ends, and is not started
+    /// again.
     Result<> reboot(std::string const& machine, std::string const& unit, std::chrono::milliseconds limit,
-                    std::function<void()> const& begun);
+                    std::function<void()> const& begun, std::function<Result<>()> const& check);
 
 private:
     struct State;
     explicit Bus(std::unique_ptr<State> state);
     Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
-                     std::function<void()> const& begun);
+                     std::function<void()> const& begun, std::function<Result<>()> const& check);
     Result<std::uint32_t> job_of(std::string const& path);
     Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
+    Result<bool> wait_with_checks(TimePoint deadline, std::function<bool()> const& is_reached,
+                                  std::function<Result<>()> const& check);
 
     std::unique_ptr<State> state_;
 };

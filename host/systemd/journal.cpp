@@ -7,7 +7,7 @@
 
 #include <systemd/sd-journal.h>
 
-#include "lib/json/text.h"
+#include "lib/text/printable.h"
 
 namespace triton::systemd {
 
@@ -21,15 +21,6 @@ constexpr std::uint64_t quiet_time = 20'000;  // us
 struct CloseJournal {
     void operator()(sd_journal* journal) const { sd_journal_close(journal); }
 };
-
-/// Cuts it where a character begins.
-std::string line_of(std::string_view text) {
-    if (text.size() <= longest_line) return json::printable(text);
-    std::size_t end = longest_line;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-        --end;
-    return json::printable(text.substr(0, end)) + "..";
-}
 
 }  // namespace
 
@@ -50,7 +41,8 @@ std::vector<std::string> last_words(std::string const& unit, std::uint64_t since
         std::size_t size = 0;
         if (sd_journal_get_realtime_usec(raw, &time) < 0 || time < since) break;
         if (sd_journal_get_data(raw, "MESSAGE", &data, &size) < 0 || size <= key.size()) continue;
-        lines.push_back(line_of(std::string_view(static_cast<char const*>(data), size).substr(key.size())));
+        lines.push_back(
+            text::printable(std::string_view(static_cast<char const*>(data), size).substr(key.size()), longest_line));
     }
     std::ranges::reverse(lines);
     return lines;

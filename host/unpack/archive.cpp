@@ -19,6 +19,8 @@ namespace {
 constexpr std::size_t longest_name = 1 << 20;  // libarchive's own limit for names of pax
 constexpr std::size_t most_attributes = 1024;
 constexpr std::size_t longest_attribute = 64 * 1024;  // XATTR_SIZE_MAX
+/// A file of another owner could be read, changed and removed by nobody in a machine.
+constexpr std::uint32_t largest_id_of_machine = 65535;
 constexpr std::uint32_t largest_id = UINT32_MAX - 1;  // chown(2) leaves the owner unchanged for -1
 
 Entry::Kind kind_of(archive_entry* entry) {
@@ -55,6 +57,9 @@ Result<std::uint32_t> owner_id(std::int64_t id, std::string const& path) {
     if (id < 0 || id > largest_id)
         return fail(ErrorKind::corrupt,
                     "entry " + json::quoted(path) + " belongs to a user or group that cannot exist");
+    if (id > largest_id_of_machine)
+        return fail(ErrorKind::unsupported, "entry " + json::quoted(path) + " belongs to user or group " +
+                                                std::to_string(id) + ", and machines have 0 to 65535");
     return static_cast<std::uint32_t>(id);
 }
 
@@ -138,6 +143,17 @@ void add_acls(archive_entry* entry, std::vector<Attribute>& attributes) {
     }
 }
 
+/// The bytes of data of a sparse file. Returns nothing for one that has a single piece or none.
+std::optional<std::uint64_t> data_of(archive_entry* entry) {
+    if (::archive_entry_sparse_reset(entry) == 0) return std::nullopt;
+    std::uint64_t bytes = 0;
+    la_int64_t offset = 0;
+    la_int64_t length = 0;
+    while (::archive_entry_sparse_next(entry, &offset, &length) == ARCHIVE_OK)
+        bytes += static_cast<std::uint64_t>(length);
+    return bytes;
+}
+
 Result<std::vector<Attribute>> attributes_of(archive_entry* entry, std::string const& path) {
     std::vector<Attribute> attributes;
     ::archive_entry_xattr_reset(entry);
@@ -158,6 +174,7 @@ Result<std::vector<Attribute>> attributes_of(archive_entry* entry, std::string c
 
 ssize_t Archive::read(archive* reader, void* self, void const** bytes) {
     Archive& own = *static_cast<Archive*>(self);
+    own.pace_.note_life();
     auto const next = own.stream_.next();
     if (!next) {
         own.stream_error_ = next.error();
@@ -168,8 +185,8 @@ ssize_t Archive::read(archive* reader, void* self, void const** bytes) {
     return static_cast<ssize_t>(next->size());
 }
 
-Result<std::unique_ptr<Archive>> Archive::open(Stream& stream, role::UnpackLimits const& limits) {
-    std::unique_ptr<Archive> own(new Archive(stream, limits));
+Result<std::unique_ptr<Archive>> Archive::open(Stream& stream, role::UnpackLimits const& limits, Pace& pace) {
+    std::unique_ptr<Archive> own(new Archive(stream, limits, pace));
     own->reader_ = ::archive_read_new();
     if (!own->reader_) throw std::bad_alloc();
     // An empty archive is accepted, because a layer may change nothing.
@@ -212,6 +229,7 @@ Result<Entry> Archive::convert(archive_entry* from) {
     std::int64_t const size = ::archive_entry_size(from);
     if (size < 0) return fail(ErrorKind::corrupt, "entry " + json::quoted(path) + " has a negative size");
     entry.size = entry.kind == Entry::Kind::file ? static_cast<std::uint64_t>(size) : 0;
+    if (entry.kind == Entry::Kind::file) entry.data = data_of(from);
     entry.mode = ::archive_entry_perm(from) & 07777;
     entry.user = TRY(owner_id(::archive_entry_uid(from), path));
     entry.group = TRY(owner_id(::archive_entry_gid(from), path));

@@ -7,6 +7,7 @@
 
 #include "host/role/unpack_messages.h"
 #include "host/unpack/entry.h"
+#include "host/unpack/pace.h"
 #include "host/unpack/stream.h"
 #include "lib/base/result.h"
 
@@ -19,8 +20,8 @@ namespace triton::unpack {
 /// access control lists of POSIX. What libarchive would only warn of is an error.
 class Archive {
 public:
-    /// The stream must outlive it.
-    static Result<std::unique_ptr<Archive>> open(Stream& stream, role::UnpackLimits const& limits);
+    /// The stream and `pace` must outlive it.
+    static Result<std::unique_ptr<Archive>> open(Stream& stream, role::UnpackLimits const& limits, Pace& pace);
     ~Archive();
     Archive(Archive const&) = delete;
     Archive& operator=(Archive const&) = delete;
@@ -36,7 +37,8 @@ public:
     Result<std::optional<Block>> next_block();
 
 private:
-    Archive(Stream& stream, role::UnpackLimits const& limits) : stream_(stream), limits_(limits) {}
+    Archive(Stream& stream, role::UnpackLimits const& limits, Pace& pace)
+        : stream_(stream), limits_(limits), pace_(pace) {}
     static ssize_t read(archive* reader, void* self, void const** bytes);
     std::unexpected<Error> error();
     std::unexpected<Error> warning();
@@ -44,6 +46,7 @@ private:
 
     Stream& stream_;
     role::UnpackLimits limits_;
+    Pace& pace_;
     archive* reader_ = nullptr;
     std::optional<Error> stream_error_;
 };

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +26,8 @@ struct Entry {
     mode_t mode = 0;                  ///< permission bits, setuid, setgid, sticky
     uid_t user = 0;
     gid_t group = 0;
-    std::uint64_t size = 0;  ///< of a file, holes included
+    std::uint64_t size = 0;                  ///< of a file, holes included
+    std::optional<std::uint64_t> data = {};  ///< of a file whose holes are known: the bytes that the archive has of it
     Times times{};
     std::vector<Attribute> attributes;
 

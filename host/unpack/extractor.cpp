@@ -58,11 +58,8 @@ std::string default_acl_of(Entry const& entry) {
 
 }  // namespace
 
-Extractor::Extractor(int root, role::Unpack const& job)
-    : limits_(job.limits),
-      applies_whiteouts_(job.applies_whiteouts),
-      deadline_(std::chrono::steady_clock::now() + std::chrono::seconds(job.limits.seconds)),
-      tree_(root) {}
+Extractor::Extractor(int root, role::Unpack const& job, Pace& pace)
+    : limits_(job.limits), applies_whiteouts_(job.applies_whiteouts), pace_(pace), tree_(root, pace) {}
 
 bool Extractor::is_ours(std::string const& path) const { return ours_.contains(std::hash<std::string>{}(path)); }
 
@@ -72,18 +69,13 @@ void Extractor::remember(Entry const& entry) {
         if (!ours_.insert(std::hash<std::string>{}(join(entry.name, count))).second) break;
 }
 
-Result<> Extractor::check_time() const {
-    if (std::chrono::steady_clock::now() < deadline_) return {};
-    return fail(ErrorKind::refused, "archive takes longer than " + std::to_string(limits_.seconds) + " seconds");
-}
-
 Result<> Extractor::add(Entry const& entry, Archive& archive) {
     if (++entries_ > limits_.entries)
         return fail(ErrorKind::refused, "archive has more than " + std::to_string(limits_.entries) + " entries");
     file_bytes_ += std::min(entry.size, limits_.bytes + 1);
     if (file_bytes_ > limits_.bytes)
         return fail(ErrorKind::refused, "files are larger than " + std::to_string(limits_.bytes) + " bytes");
-    TRY(check_time());
+    TRY(pace_.step());
     auto done = apply(entry, archive);
     if (!done && done.error().kind == ErrorKind::not_found) {
         // An open directory was removed by another of its names.
@@ -145,6 +137,7 @@ Result<> Extractor::clear_lower(std::vector<std::string> const& components, std:
     while (dirent const* const entry = TRY(next_entry(open.get(), path))) {
         std::string const name = entry->d_name;
         if (name == "." || name == "..") continue;
+        pace_.note_life();
         TRY(remove_lower(fd, name, path.empty() ? name : path + "/" + name, limits_.depth));
     }
     return {};
@@ -153,7 +146,7 @@ Result<> Extractor::clear_lower(std::vector<std::string> const& components, std:
 Result<> Extractor::remove_lower(int parent, std::string const& name, std::string const& path, unsigned most_depth) {
     if (!is_ours(path)) {
         tree_.forget_ends(path);
-        return remove_all(parent, name, limits_.depth);
+        return remove_all(parent, name, limits_.depth, &pace_);
     }
     if (most_depth == 0) return fail(ErrorKind::refused, "remove " + path, "it is too deep");
     UniqueFd directory(open_beneath(parent, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW, 0,
@@ -166,6 +159,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
     while (dirent const* const entry = TRY(next_entry(open.get(), path))) {
         std::string const below = entry->d_name;
         if (below == "." || below == "..") continue;
+        pace_.note_life();
         TRY(remove_lower(fd, below, path + "/" + below, most_depth - 1));
     }
     return {};
@@ -177,7 +171,7 @@ Result<> Extractor::remove_lower(int parent, std::string const& name, std::strin
 Result<> Extractor::make_way(int parent, Entry const& entry) {
     tree_.forget(entry.name, entry.name.size());
     tree_.forget_ends(entry.path());
-    return remove_all(parent, entry.name.back(), limits_.depth);
+    return remove_all(parent, entry.name.back(), limits_.depth, &pace_);
 }
 
 Result<> Extractor::make_root(Entry const& entry) {
@@ -239,15 +233,19 @@ Result<> Extractor::make_file(Entry const& entry, Archive& archive) {
 
 Result<> Extractor::write_content(int file, Entry const& entry, Archive& archive) {
     std::uint64_t end = 0;
-    for (unsigned count = 1;; ++count) {
+    std::uint64_t got = 0;
+    for (;;) {
         auto const block = TRY(archive.next_block());
         if (!block) break;
-        if (count % 1024 == 0) TRY(check_time());
+        TRY(pace_.step(block->bytes.size()));
         std::span<char const> bytes = block->bytes;
+        if (bytes.empty()) continue;
         std::uint64_t at = block->offset;
         if (at > entry.size || bytes.size() > entry.size - at)
             return fail(ErrorKind::corrupt, "archive is broken: a file is too long");
-        end = std::max(end, at + bytes.size());
+        if (at < end) return fail(ErrorKind::corrupt, "archive is broken: the pieces of a file overlap");
+        end = at + bytes.size();
+        got += bytes.size();
         while (!bytes.empty()) {
             ssize_t const written = ::pwrite(file, bytes.data(), bytes.size(), static_cast<off_t>(at));
             if (written < 0 && errno == EINTR) continue;
@@ -256,6 +254,12 @@ Result<> Extractor::write_content(int file, Entry const& entry, Archive& archive
             at += static_cast<std::uint64_t>(written);
         }
     }
+    // libarchive ends a file whose pieces are more than the archive has of it, and the rest would become a hole. One
+    // without any piece is a hole as a whole.
+    std::uint64_t const due = entry.data.value_or(got == 0 ? 0 : entry.size);
+    if (got != due)
+        return fail(ErrorKind::corrupt, "archive is broken: a file has " + std::to_string(got) +
+                                            " bytes of data, not " + std::to_string(due));
     if (end < entry.size && ::ftruncate(file, static_cast<off_t>(entry.size)) != 0) return fail(errno, "set its size");
     // Writing to the disk begins now, and not when the whole tree is made durable at the end. It is only a hint, so the
     // result does not matter.
@@ -368,6 +372,7 @@ Result<> Extractor::make_hard_link(Entry const& entry) {
 
 Result<> Extractor::finish() {
     for (Entry const& entry : late_links_) {
+        TRY(pace_.step());
         auto const linked = link(entry);
         if (!linked)
             return fail(linked.error().kind, "extract " + json::quoted(entry.path(), 200), linked.error().text());

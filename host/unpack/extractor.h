@@ -9,8 +9,8 @@
 #include "host/role/unpack_messages.h"
 #include "host/unpack/archive.h"
 #include "host/unpack/entry.h"
+#include "host/unpack/pace.h"
 #include "host/unpack/tree.h"
-#include "lib/base/clock.h"
 #include "lib/base/result.h"
 
 namespace triton::unpack {
@@ -21,8 +21,8 @@ namespace triton::unpack {
 /// image-spec, layer.md, "Applying Changesets".
 class Extractor {
 public:
-    /// The root is open for reading, and borrowed.
-    Extractor(int root, role::Unpack const& job);
+    /// The root is open for reading, and borrowed; `pace` outlives this.
+    Extractor(int root, role::Unpack const& job, Pace& pace);
 
     /// Applies an entry; the content of a file comes from the archive. Errors: `corrupt`, `refused` (a limit), those of
     /// the file system, "extract <name>".
@@ -52,13 +52,12 @@ private:
     Result<> write_content(int file, Entry const& entry, Archive& archive);
     Result<> set_attributes(int file, Entry const& entry);
     Result<> set_link_attributes(int parent, Entry const& entry);
-    Result<> check_time() const;
     void remember(Entry const& entry);
     [[nodiscard]] bool is_ours(std::string const& path) const;
 
     role::UnpackLimits limits_;
     bool applies_whiteouts_;
-    TimePoint deadline_;
+    Pace& pace_;
     Tree tree_;
     std::unordered_set<std::size_t> ours_;  // hashes of the paths that this archive has made
     std::vector<Entry> late_links_;

@@ -26,7 +26,6 @@ namespace triton::unpack {
 namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
-constexpr milliseconds progress_interval{100};
 constexpr std::uint32_t deepest = 4096;  // whatever the library allows, since each level is a descriptor
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
@@ -91,19 +90,18 @@ Result<role::Unpacked> unpack(int blob, int root, role::Unpack const& job,
                               void (*progress)(void* context, role::Unpacking const& state), void* context) {
     Stream stream(blob, job.limits.bytes);
     TRY(stream.start(job.compression));
-    auto const archive = TRY(Archive::open(stream, job.limits));
-    Extractor extractor(root, job);
-    TimePoint next_progress = steady_now() + progress_interval;
+    Pace pace(root, job.limits);
+    auto const archive = TRY(Archive::open(stream, job.limits, pace));
+    Extractor extractor(root, job, pace);
+    if (progress)
+        pace.set_report([&] { progress(context, {stream.bytes_read(), extractor.entries(), stream.bytes()}); });
     for (;;) {
         auto const entry = TRY(archive->next());
         if (!entry) break;
         TRY(extractor.add(*entry, *archive));
-        if (!progress || steady_now() < next_progress) continue;
-        progress(context, {stream.bytes_read(), extractor.entries(), stream.bytes()});
-        next_progress = steady_now() + progress_interval;
     }
     TRY(extractor.finish());
-    Stream::End const end = TRY(stream.finish());
+    Stream::End const end = TRY(stream.finish(pace));
     if (job.diff_id && end.diff_id != *job.diff_id)
         return fail(ErrorKind::corrupt, "diffID is " + end.diff_id.text() + " instead of " + job.diff_id->text());
     return role::Unpacked{.entries = extractor.entries(),

@@ -109,9 +109,9 @@ Result<std::span<unsigned char const>> Stream::next() {
     return std::span<unsigned char const>(buffer.bytes.get(), buffer.size);
 }
 
-Result<Stream::End> Stream::finish() {
-    while (!TRY(next()).empty()) {
-    }
+Result<Stream::End> Stream::finish(Pace& pace) {
+    while (!TRY(next()).empty())
+        TRY(pace.step());
     hashing_.join();
     return End{bytes_, TRY(role::Digest::of_hex(digest_))};
 }

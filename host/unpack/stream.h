@@ -12,6 +12,7 @@
 
 #include "host/role/unpack_messages.h"
 #include "host/unpack/decompressor.h"
+#include "host/unpack/pace.h"
 #include "lib/base/result.h"
 
 namespace triton::unpack {
@@ -38,8 +39,8 @@ public:
         std::uint64_t bytes;
         role::Digest diff_id;
     };
-    /// Reads the rest, and waits for the hash of all of it. Errors: as of next().
-    Result<End> finish();
+    /// Reads the rest, and waits for the hash of all of it. Errors: as of next(), and of Pace::step().
+    Result<End> finish(Pace& pace);
 
     /// Bytes of the blob, for progress.
     [[nodiscard]] std::uint64_t bytes_read() const;

@@ -176,6 +176,7 @@ Result<std::uint64_t> Tree::end() {
     std::uint64_t left_out = 0;
     // What is set for a directory does not change its parent.
     for (auto const& [path, end] : ends_) {
+        pace_.note_life();
         auto const components = TRY(split_name(path, UINT32_MAX));
         auto const directory = find_directory(components, components.size());
         if (!directory) continue;  // something else has replaced it
@@ -197,7 +198,7 @@ using Directory = std::unique_ptr<DIR, decltype([](DIR* one) { ::closedir(one); 
 
 }  // namespace
 
-Result<> remove_all(int parent, std::string const& name, unsigned most_depth) {
+Result<> remove_all(int parent, std::string const& name, unsigned most_depth, Pace* pace) {
     if (::unlinkat(parent, name.c_str(), 0) == 0 || errno == ENOENT) return {};
     if (errno != EISDIR && errno != EPERM) return fail(errno, "remove " + name);
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) == 0) return {};
@@ -209,7 +210,8 @@ Result<> remove_all(int parent, std::string const& name, unsigned most_depth) {
     while (dirent const* const entry = TRY(next_entry(directory.get(), name))) {
         std::string const below = entry->d_name;
         if (below == "." || below == "..") continue;
-        TRY(remove_all(fd, below, most_depth - 1));
+        if (pace) pace->note_life();
+        TRY(remove_all(fd, below, most_depth - 1, pace));
     }
     if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) return fail(errno, "remove " + name);
     return {};

@@ -10,6 +10,7 @@
 
 #include <sys/stat.h>
 
+#include "host/unpack/pace.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 
@@ -42,8 +43,8 @@ inline constexpr std::string_view default_acl_name = "system.posix_acl_default";
 /// end, and the list is taken from a directory when it is opened.
 class Tree {
 public:
-    /// The root is open for reading, and borrowed.
-    explicit Tree(int root) : root_(root) {}
+    /// The root is open for reading, and borrowed; `pace` outlives this.
+    Tree(int root, Pace& pace) : root_(root), pace_(pace) {}
 
     /// An open directory, borrowed until the next call. Missing components are made; anything in the way that is not a
     /// directory is replaced by one. Errors: those of mkdirat(2), openat2(2).
@@ -87,6 +88,7 @@ private:
     Result<int> walk(std::vector<std::string> const& components, std::size_t count, bool may_make);
 
     int root_;
+    Pace& pace_;
     bool root_gives_group_ = true;  // as long as it is not known
     bool has_taken_root_ = false;   // its default access control list
     bool is_ending_ = false;        // what directories have is set now, and kept no longer
@@ -104,8 +106,8 @@ int open_beneath(int directory, char const* path, std::uint64_t flags, std::uint
 bool is_left_out(int error);
 
 /// Removes what is there, with everything below; a missing one is fine. Links are not followed. Bounded by
-/// `most_depth`.
+/// `most_depth`. `pace` is told that the work goes on, if there is one.
 /// Errors: those of unlinkat(2), "remove <name>".
-Result<> remove_all(int parent, std::string const& name, unsigned most_depth);
+Result<> remove_all(int parent, std::string const& name, unsigned most_depth, Pace* pace = nullptr);
 
 }  // namespace triton::unpack

@@ -43,6 +43,7 @@ TimePoint soon() { return std::chrono::steady_clock::now() + patience; }
 struct Work {
     Job job;
     std::vector<UniqueFd> descriptors;
+    UniqueFd json = {};  ///< a memfd for the document as JSON; the sandbox has no memfd_create(2)
     UniqueFd& descriptor(std::size_t at) { return descriptors[at]; }
 };
 
@@ -104,13 +105,12 @@ Result<> do_job(role::Channel& channel, role::Check const& job, Work& work) {
     return answer(channel, TRY(copy_and_check(work.descriptor(0).get(), work.descriptor(1).get(), job.expected)));
 }
 
-/// Makes a memfd that nobody can change any more.
-Result<UniqueFd> sealed(std::string_view text) {
-    UniqueFd fd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-    if (!fd || !write_all(fd.get(), text)) return fail(errno, "keep the document");
-    if (::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
+/// Writes a memfd that nobody can change any more.
+Result<> write_sealed(int memfd, std::string_view text) {
+    if (!write_all(memfd, text)) return fail(errno, "keep the document");
+    if (::fcntl(memfd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL) != 0)
         return fail(errno, "seal the document");
-    return fd;
+    return {};
 }
 
 Result<> keep(int file, std::string_view text) {
@@ -128,8 +128,8 @@ Result<> do_job(role::Channel& channel, role::ReadDocument const& job, Work& wor
     role::Verified const verified = TRY(std::move(fingerprint).check(job.expected));
     Document const document = TRY(read_document(text, job));
     if (work.descriptors.size() == 2) TRY(keep(work.descriptor(1).get(), text));
-    UniqueFd const json = TRY(sealed(document.json));
-    int const fd = json.get();
+    TRY(write_sealed(work.json.get(), document.json));
+    int const fd = work.json.get();
     return answer(
         channel,
         role::CheckedDocument{.size = verified.size, .digest = verified.digest, .media_type = document.media_type},
@@ -197,6 +197,10 @@ Result<> run(role::Started& started) {
     auto const* const signature = std::get_if<role::CheckSignature>(&work.job);
     bool const executes = signature && signature->kind == role::SignatureKind::openpgp_sums;
     if (executes) return check_openpgp(started, *signature, work);
+    if (std::holds_alternative<role::ReadDocument>(work.job)) {
+        work.json = UniqueFd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+        if (!work.json) return fail(errno, "make room for the document");
+    }
     role::Confinement confinement = TRY(confinement_for(work));
     TRY(role::confine(std::move(confinement), started));
     return std::visit([&](auto const& job) { return do_job(started.channel, job, work); }, work.job);

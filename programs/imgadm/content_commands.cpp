@@ -9,8 +9,8 @@
 
 #include "host/image/reference.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "programs/imgadm/commands.h"
-#include "programs/imgadm/harmless.h"
 
 namespace triton::program {
 
@@ -24,12 +24,12 @@ struct ContentOptions {
 std::string describe_content(image::ScrubReport const& report) {
     std::string text;
     for (image::ScrubFinding const& finding : report.bad) {
-        text += finding.digest + ": " + harmless(finding.reason) +
+        text += finding.digest + ": " + text::printable(finding.reason) +
                 (finding.was_fetched_again ? "; it was fetched again\n"
                  : finding.is_quarantined  ? "; it is in quarantine\n"
                                            : "\n");
         for (std::string const& image : finding.images)
-            text += "  used by image " + harmless(image) + "\n";
+            text += "  used by image " + text::printable(image) + "\n";
     }
     auto const trees = std::ranges::count_if(report.bad, &image::ScrubFinding::is_tree);
     auto const bad = std::ranges::ssize(report.bad) - trees;
@@ -90,7 +90,7 @@ Outcome why(Context& context, ContentOptions const& options) {
     out.list(reasons);
     std::string text;
     for (std::string const& reason : reasons)
-        text += harmless(reason) + "\n";
+        text += text::printable(reason) + "\n";
     TRY_RUN(Context::print(options.is_json ? std::move(out).text() + "\n" : text));
     return {};
 }

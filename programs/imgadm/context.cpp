@@ -11,7 +11,7 @@
 #include "lib/base/read_file.h"
 #include "lib/base/root_prefix.h"
 #include "lib/base/write_all.h"
-#include "programs/imgadm/harmless.h"
+#include "lib/text/printable.h"
 
 namespace triton::program {
 
@@ -53,9 +53,10 @@ Result<image::ImageService> Context::writer(bool is_quiet) {
     return image::ImageService::open(settings(), output(is_quiet));
 }
 
-Result<image::ImageService> Context::remover(bool is_quiet) {
+Result<image::ImageService> Context::remover(bool is_quiet, bool is_dry_run) {
     image::Settings makes_room = settings();
-    makes_room.makes_room = true;
+    makes_room.makes_room = !is_dry_run;
+    makes_room.is_dry_run = is_dry_run;
     return image::ImageService::open(makes_room, output(is_quiet));
 }
 
@@ -85,7 +86,7 @@ Result<> Context::print(std::string_view text) {
 
 Result<> Context::report(std::string_view text) {
     end_progress();
-    return print(harmless(text) + "\n");
+    return print(text::printable(text) + "\n");
 }
 
 void Context::message(std::string_view text) { output(false).message(text); }

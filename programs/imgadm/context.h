@@ -36,8 +36,8 @@ public:
     Result<image::ImageService> reader();
     /// The library, to change something. `is_quiet`: its messages are not shown.
     Result<image::ImageService> writer(bool is_quiet = false);
-    /// The same for a command that makes room, also on a full disk.
-    Result<image::ImageService> remover(bool is_quiet = false);
+    /// The same for a command that makes room, also on a full disk. `is_dry_run`: it only reports what it would remove.
+    Result<image::ImageService> remover(bool is_quiet = false, bool is_dry_run = false);
     /// The same for a command that downloads: when it is interrupted, what has come is kept.
     Result<image::ImageService> downloader(bool is_quiet = false);
     [[nodiscard]] bool keeps_downloads() const { return keeps_downloads_; }
@@ -46,7 +46,7 @@ public:
     static Result<std::string> read_input(std::string const& path, std::size_t limit);
     /// Writes to standard output. A missing reader is not an error: `imgadm list | head`.
     static Result<> print(std::string_view text);
-    /// Prints a line that is the purpose of a command, harmless. Errors: as print().
+    /// Prints a line that is the purpose of a command, in printable form. Errors: as print().
     Result<> report(std::string_view text);
     /// Tells what was done: that is done even if nobody reads it.
     void message(std::string_view text);

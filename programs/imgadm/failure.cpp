@@ -4,7 +4,7 @@
 
 #include "lib/base/error_kinds.h"
 #include "lib/json/writer.h"
-#include "programs/imgadm/harmless.h"
+#include "lib/text/printable.h"
 
 namespace triton::program {
 
@@ -19,6 +19,7 @@ std::string_view code_of(ErrorKind kind) {
         case ErrorKind::refused: return "Refused";
         case ErrorKind::busy: return "Busy";
         case ErrorKind::unavailable: return "ServiceUnavailable";
+        case ErrorKind::exhausted: return "NoSpace";
         case ErrorKind::timeout: return "Timeout";
         case ErrorKind::denied: return "NotAuthorized";
         case ErrorKind::corrupt: return "DownloadError";
@@ -63,9 +64,9 @@ std::string render_failure(Failure const& failure, bool is_json) {
             .close('}');
         return std::move(out).text() + "\n";
     }
-    std::string text = "imgadm: error (" + failure.code + "): " + harmless(failure.error.text()) + "\n";
+    std::string text = "imgadm: error (" + failure.code + "): " + text::printable(failure.error.text()) + "\n";
     for (std::string const& detail : failure.error.details)
-        text += "  " + harmless(detail) + "\n";
+        text += "  " + text::printable(detail) + "\n";
     return text;
 }
 

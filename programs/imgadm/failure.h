@@ -32,7 +32,7 @@ Failure not_installed(Error error);
 /// The user has stopped the command before it did anything.
 Failure interrupted();
 
-/// "imgadm: error (ImageNotInstalled): ..." with a line for each detail, harmless on a terminal; with `is_json` an
+/// "imgadm: error (ImageNotInstalled): ..." with a line for each detail, printable; with `is_json` an
 /// object in one line.
 std::string render_failure(Failure const& failure, bool is_json);
 

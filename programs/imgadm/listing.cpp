@@ -10,7 +10,8 @@
 #include "lib/base/nearest.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
-#include "programs/imgadm/harmless.h"
+#include "lib/text/printable.h"
+#include "lib/text/width.h"
 
 namespace triton::program {
 
@@ -161,11 +162,11 @@ void sort_by(std::vector<Listed>& images, std::span<std::string_view const> keys
     });
 }
 
-/// A field for programs. harmless() has already put a backslash before each backslash.
+/// A field for programs, which find its end by an unescaped colon.
 std::string parsable(std::string_view text) {
     std::string out;
     for (char const c : text) {
-        if (c == ':') out += '\\';
+        if (c == ':' || c == '\\') out += '\\';
         out += c;
     }
     return out;
@@ -177,25 +178,7 @@ std::string join_parsable(std::span<Row const> rows) {
     std::string out;
     for (Row const& row : rows) {
         for (std::size_t i = 0; i < row.size(); ++i)
-            out += (i == 0 ? "" : ":") + parsable(row[i]);
-        out += '\n';
-    }
-    return out;
-}
-
-std::string join_aligned(std::span<Row const> rows) {
-    std::vector<std::size_t> widths;
-    for (Row const& row : rows) {
-        widths.resize(row.size());
-        for (std::size_t i = 0; i < row.size(); ++i)
-            widths[i] = std::max(widths[i], width_of(row[i]));
-    }
-    std::string out;
-    for (Row const& row : rows) {
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            out += row[i];
-            if (i + 1 < row.size()) out.append(widths[i] - width_of(row[i]) + 2, ' ');
-        }
+            out += (i == 0 ? "" : ":") + row[i];
         out += '\n';
     }
     return out;
@@ -303,11 +286,13 @@ Result<std::string> render_list(std::span<Listed const> images, ListOptions cons
     if (!options.has_no_header && !options.is_parsable) rows.push_back(header_of(columns));
     for (Listed const& image : shown) {
         Row row;
-        for (std::string_view const column : columns)
-            row.push_back(harmless(text_of(value_of(image, column))));
+        for (std::string_view const column : columns) {
+            std::string text = text_of(value_of(image, column));
+            row.push_back(text::printable(options.is_parsable ? parsable(text) : text));
+        }
         rows.push_back(std::move(row));
     }
-    return options.is_parsable ? join_parsable(rows) : join_aligned(rows);
+    return options.is_parsable ? join_parsable(rows) : text::aligned(rows);
 }
 
 std::string image_json(Listed const& image) {

@@ -6,9 +6,11 @@
 #include <vector>
 
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/default_signals.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
@@ -45,7 +47,8 @@ int report(Failure const& failure, bool is_json) {
 int main(int argc, char** argv) {
     triton::reserve_missing_standard_descriptors();
     triton::take_default_signals();
-    ::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is an error of write(2)
+    ::signal(SIGPIPE, SIG_IGN);   // a reader that has gone is an error of write(2)
+    ::umask(::umask(022) | 022);  // nobody else may write what root will trust
     std::vector<std::string> const words(argv + 1, argv + argc);
     auto const line = triton::program::parse_command_line(words);
     if (!line) return report(line.error(), asks_for_json(words));
@@ -53,6 +56,8 @@ int main(int argc, char** argv) {
         auto const printed = triton::program::Context::print(line->text);
         return printed ? 0 : report(triton::program::failure_of(printed.error()), asks_for_json(words));
     }
+    if (auto const prepared = triton::prepare_host_program(triton::NeededCalls::files); !prepared)
+        return report(triton::program::failure_of(prepared.error()), asks_for_json(words));
     triton::UniqueFd const interrupts = catch_interrupts();
     triton::program::Context context(line->options, interrupts.get());
     auto const outcome = line->run(context);

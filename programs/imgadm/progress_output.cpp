@@ -10,7 +10,8 @@
 
 #include "lib/base/write_all.h"
 #include "lib/json/writer.h"
-#include "programs/imgadm/harmless.h"
+#include "lib/text/printable.h"
+#include "lib/text/width.h"
 
 namespace triton::program {
 
@@ -30,16 +31,6 @@ std::string shown_seconds(std::uint64_t seconds) {
     if (seconds < 120) return std::to_string(seconds) + " s";
     if (seconds < 7200) return std::to_string(seconds / 60) + " min";
     return std::to_string(seconds / 3600) + " h";
-}
-
-/// Cuts a text to that many characters, and never within one.
-std::string cut(std::string text, std::size_t columns) {
-    while (width_of(text) > columns && !text.empty()) {
-        do {
-            text.pop_back();
-        } while (!text.empty() && (static_cast<std::uint8_t>(text.back()) & 0xc0) == 0x80);
-    }
-    return text;
 }
 
 }  // namespace
@@ -85,9 +76,9 @@ std::string progress_line(image::Progress const& progress, std::uint64_t bytes_p
         if (bytes_per_second > 0 && progress.total > progress.done)
             line += ", " + shown_seconds((progress.total - progress.done) / bytes_per_second + 1) + " left";
     }
-    line += ": " + harmless(progress.image);
-    if (!progress.waiting_for.empty()) line += waiting_text + harmless(progress.waiting_for);
-    return cut(std::move(line), columns);
+    line += ": " + text::printable(progress.image);
+    if (!progress.waiting_for.empty()) line += waiting_text + text::printable(progress.waiting_for);
+    return std::string(text::prefix_of_width(line, columns));
 }
 
 ProgressOutput::ProgressOutput(ProgressMode mode, bool is_quiet)
@@ -128,8 +119,8 @@ void ProgressOutput::progress(image::Progress const& progress) {
             return;
         case ProgressMode::lines:
             if (is_new || is_new_wait)
-                show("imgadm: " + std::string(image::name_of(progress.phase)) + ": " + harmless(progress.image) +
-                     (is_new_wait ? waiting_text + harmless(progress.waiting_for) : "") + "\n");
+                show("imgadm: " + std::string(image::name_of(progress.phase)) + ": " + text::printable(progress.image) +
+                     (is_new_wait ? waiting_text + text::printable(progress.waiting_for) : "") + "\n");
             return;
         case ProgressMode::json: {
             json::Writer out;
@@ -153,7 +144,7 @@ void ProgressOutput::progress(image::Progress const& progress) {
 void ProgressOutput::message(std::string_view text) {
     if (is_quiet_) return;
     clear();
-    (void)write_all(STDOUT_FILENO, harmless(text) + "\n");  // the command's work does not depend on its reader
+    (void)write_all(STDOUT_FILENO, text::printable(text) + "\n");  // the command's work does not depend on its reader
 }
 
 void ProgressOutput::warning(std::string_view text) {
@@ -164,7 +155,7 @@ void ProgressOutput::warning(std::string_view text) {
         show(std::move(out).text() + "\n");
         return;
     }
-    show((has_colours_ ? "\x1b[33mimgadm: warning:\x1b[0m " : "imgadm: warning: ") + harmless(text) + "\n");
+    show((has_colours_ ? "\x1b[33mimgadm: warning:\x1b[0m " : "imgadm: warning: ") + text::printable(text) + "\n");
 }
 
 }  // namespace triton::program

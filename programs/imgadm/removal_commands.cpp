@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "programs/imgadm/commands.h"
-#include "programs/imgadm/harmless.h"
 #include "programs/imgadm/images_named.h"
 
 namespace triton::program {
@@ -98,7 +98,8 @@ std::string describe_removal(std::vector<image::Victim> const& victims, bool is_
             .member("reason", victim.reason)
             .member("bytes", victim.bytes)
             .close('}');
-        text += harmless(victim.what) + "  " + shown_bytes(victim.bytes) + "  " + harmless(victim.reason) + "\n";
+        text += text::printable(victim.what) + "  " + shown_bytes(victim.bytes) + "  " +
+                text::printable(victim.reason) + "\n";
         bytes += victim.bytes;
     }
     out.close(']');
@@ -119,7 +120,7 @@ std::expected<bool, Failure> is_confirmed(Context& context) {
 }
 
 Outcome vacuum(Context& context, RemovalOptions const& options) {
-    auto service = TRY_RUN(context.remover(options.is_json));
+    auto service = TRY_RUN(context.remover(options.is_json, options.is_dry_run));
     std::vector<image::Victim> victims;
     std::vector<Uuid> images;  // what comes to be unused after the question is not meant
     for (image::Image const& image : TRY_RUN(service.unused())) {
@@ -154,7 +155,7 @@ void add_gc(CLI::App& app, Run& run) {
     app.add_flag("-j,--json", options->is_json, "print JSON");
     app.callback([options, &run] {
         run = [options](Context& context) -> Outcome {
-            auto service = TRY_RUN(context.remover(options->is_json));
+            auto service = TRY_RUN(context.remover(options->is_json, options->is_dry_run));
             auto const victims = TRY_RUN(service.collect(options->is_dry_run));
             TRY_RUN(Context::print(describe_removal(victims, options->is_json)));
             return {};

@@ -15,8 +15,8 @@
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "programs/imgadm/commands.h"
-#include "programs/imgadm/harmless.h"
 #include "programs/imgadm/paths.h"
 
 namespace triton::program {
@@ -50,7 +50,7 @@ Outcome print_sources(image::ImageService const& service, SourcesCommand const& 
     out.open('[');
     for (image::Source const& source : service.sources()) {
         out.raw(image::source_json(source));
-        text += harmless(source.url);
+        text += text::printable(source.url);
         if (command.is_verbose)
             text += " (" + std::string(image::name_of(source.type)) + (source.is_insecure ? ", insecure" : "") +
                     ", signature " + std::string(image::name_of(source.signature)) + ")";

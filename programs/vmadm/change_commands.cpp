@@ -2,10 +2,11 @@
 #include <functional>
 
 #include "host/machine/nic.h"
+#include "host/parts/host_networks.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/context.h"
-#include "programs/vmadm/launch_verdict.h"
 
 namespace triton::program {
 
@@ -52,14 +53,6 @@ std::expected<json::Object, Failure> update_payload(Options const& options) {
     return key_value_words(std::span(options.words).subspan(1));
 }
 
-/// What the launcher of a running machine says before it is given another configuration.
-std::optional<LaunchVerdict> verdict_before(Host& host, Uuid const& uuid, json::Object const& given) {
-    bool const has_launch =
-        std::ranges::any_of(given, [](json::Member const& member) { return member.key == "launch"; });
-    auto const machine = has_launch ? host.machines().get(uuid) : Result<Machine>();
-    return machine ? launch_verdict(*machine) : std::nullopt;
-}
-
 Outcome run_update(Options const& options) {
     if (options.words.empty() || options.words.front().empty()) return usage("Invalid or missing UUID for update");
     auto const given = TRY_RUN(update_payload(options));
@@ -81,12 +74,8 @@ Outcome run_update(Options const& options) {
         TRY_RUN(machines.check_network(update.machine));
         return print(change_lines(update.changes));
     }
-    auto const verdict = verdict_before(*host, uuid, given);
     machine::Update const update = TRY_RUN(recorded_update(*host, uuid, "update", make));
     TRY_RUN(tell(*host, options, update.ignored, update.notices));
-    if (verdict && std::ranges::find(update.changes, "launch", &machine::Change::property) != update.changes.end())
-        for (std::string const& reason : await_verdict(machines, uuid, *verdict))
-            host->note("note: launch: the launcher keeps the one that it has: " + reason);
     if (update.changes.empty()) host->note("note: nothing has changed");
     std::vector<std::string> const late = update.at_start();
     auto const status = late.empty() ? Result<machine::UnitStatus>() : host->units().status(uuid);
@@ -174,9 +163,9 @@ Outcome run_validate(Options const& options) {
     }
     if (!options.is_quiet) {
         for (std::string const& text : ignored)
-            say(machine::harmless("ignored: " + text));
+            say(text::printable("ignored: " + text));
         for (std::string const& text : notices)
-            say(machine::harmless("note: " + text));
+            say(text::printable("note: " + text));
     }
     say("VALID '" + action + "' payload for lx brand VMs.");
     return {};

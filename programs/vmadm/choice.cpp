@@ -5,6 +5,7 @@
 
 #include "host/info/client/documents.h"
 #include "lib/json/lookup.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/vminfod.h"
 
@@ -39,7 +40,7 @@ void tell_broken(std::vector<json::Node>& broken) {
     auto const uuid = [](json::Node const& machine) { return json::text_of(machine, "uuid"); };
     std::ranges::sort(broken, {}, uuid);
     for (json::Node const& machine : broken)
-        say(machine::harmless(json::text_of(machine, "error")));
+        say(text::printable(json::text_of(machine, "error")));
 }
 
 // --- of vminfod ---

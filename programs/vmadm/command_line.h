@@ -43,6 +43,7 @@ inline Failure failure_of(Failure failure) { return failure; }
 /// The options on the command line, before and after the command's name.
 struct Options {
     std::string root = {};
+    std::string command = {};  ///< the name of the command
     bool has_json_errors = false;
     bool is_quiet = false;
     bool is_verbose = false;

@@ -13,6 +13,7 @@
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
+#include "lib/text/printable.h"
 
 namespace triton::program {
 
@@ -33,7 +34,7 @@ void trace(Options const& options, std::string_view text) {
     auto const passed = std::chrono::duration_cast<milliseconds>(std::chrono::steady_clock::now() - begin).count();
     std::string milli = std::to_string(passed % 1000);
     say("debug: " + std::to_string(passed / 1000) + "." + milli.insert(0, 3 - milli.size(), '0') +
-        " s: " + machine::harmless(text));
+        " s: " + text::printable(text));
 }
 
 Outcome print(std::string_view text) {
@@ -65,7 +66,7 @@ Host::Host(Options const& options, machine::Layout const& layout, std::unique_pt
       vminfod_(options),
       pool_(std::move(pool)),
       images_(layout),
-      networks_(layout),
+      running_(parts::running_host(layout, options.command)),
       machines_(layout, parts()) {}
 
 void Host::note(std::string_view text) const {
@@ -74,13 +75,13 @@ void Host::note(std::string_view text) const {
 
 void Host::settle(std::optional<Uuid> const& machine) {
     if (auto const settled = vminfod_.settle(machine); !settled)
-        note(machine::harmless("note: vminfod may not know yet what has changed: " + settled.error().text()));
+        note(text::printable("note: vminfod may not know yet what has changed: " + settled.error().text()));
 }
 
 machine::HostParts Host::parts() {
     machine::HostParts parts{
-        .pool = *pool_, .images = images_, .units = units_, .launcher = launcher_, .now = wall_microseconds};
-    parts.networks = &networks_;
+        .pool = *pool_, .images = images_, .units = *running_.units, .launcher = launcher_, .now = wall_microseconds};
+    parts.networks = running_.networks.get();
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
         parts.progress = [this](std::string_view operation, std::string_view step) {
@@ -182,12 +183,12 @@ std::expected<std::vector<machine::Filter>, Failure> filters(std::span<std::stri
 
 void tell_unreadable(std::span<machine::BrokenFile const> files) {
     for (machine::BrokenFile const& file : files)
-        say(machine::harmless(file.error.text()));
+        say(text::printable(file.error.text()));
 }
 
 void tell_unknown_states(Host const& host, Machines::Listed const& listed) {
     if (listed.states || listed.states.error().kind == ErrorKind::unavailable) return;  // there is no systemd
-    host.note(machine::harmless("the states of VMs are not known: " + listed.states.error().text()));
+    host.note(text::printable("the states of VMs are not known: " + listed.states.error().text()));
 }
 
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,

@@ -13,9 +13,8 @@
 #include "host/machine/machines.h"
 #include "host/machine/payload.h"
 #include "host/parts/host_launcher.h"
-#include "host/parts/host_networks.h"
 #include "host/parts/installed_images.h"
-#include "host/parts/systemd_units.h"
+#include "host/parts/running_host.h"
 #include "host/storage/pool.h"
 #include "lib/base/clock.h"
 #include "lib/json/reader.h"
@@ -41,7 +40,7 @@ public:
     static std::expected<std::unique_ptr<Host>, Failure> open(Options const& options);
 
     machine::Machines& machines() { return machines_; }
-    parts::SystemdUnits& units() { return units_; }
+    machine::Units& units() { return *running_.units; }
     storage::Pool& pool() { return *pool_; }
     parts::HostLauncher& launcher() { return launcher_; }
 
@@ -61,8 +60,7 @@ private:
     Vminfod vminfod_;
     std::unique_ptr<storage::Pool> pool_;
     parts::InstalledImages images_;
-    parts::HostNetworks networks_;
-    parts::SystemdUnits units_;
+    parts::RunningHost running_;
     parts::HostLauncher launcher_;
     machine::Machines machines_;
 };

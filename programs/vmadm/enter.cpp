@@ -21,6 +21,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/new_calls.h"
 #include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
@@ -57,7 +58,7 @@ Result<UniqueFd> open_hierarchy(std::string_view controllers) {
         places = {top + "/" + std::string(controllers)};
     for (std::string const& place : places) {
         UniqueFd directory{::open(place.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
-        if (directory && ::faccessat(directory.get(), "cgroup.procs", F_OK, 0) == 0) return directory;
+        if (directory && entry_exists(directory.get(), "cgroup.procs")) return directory;
         if (errno != ENOENT) return fail(errno, "open " + place);
     }
     return UniqueFd();

@@ -10,6 +10,7 @@
 #include "host/machine/properties.h"
 #include "host/machine/unit_texts.h"
 #include "lib/json/text.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/enter.h"
 #include "programs/vmadm/lend_file.h"
@@ -130,7 +131,7 @@ Outcome run_cp(Options const& options) {
     machine::FilePlace const to = TRY_RUN(place_of(*host, sides[1], roots[1]));
     machine::Transferred const done = TRY_RUN(machine::transfer_files(from, to));
     for (std::string const& name : done.skipped_names)
-        host->note("skipped: " + machine::harmless(name));
+        host->note("skipped: " + text::printable(name));
     if (done.skipped > done.skipped_names.size())
         host->note("skipped: " + std::to_string(done.skipped - done.skipped_names.size()) + " more");
     host->note("Successfully copied " + counted(done.files, "file") + " and " +
@@ -140,6 +141,7 @@ Outcome run_cp(Options const& options) {
 }
 
 Result<parts::HostLauncher::Versions> upgrade_launcher(Host& host, Uuid const& uuid) {
+    TRY(host.units().check_host());
     Machine const machine = TRY(host.machines().get(uuid));
     std::string const what = "upgrade the launcher of VM " + uuid.text();
     if (!machine.launch) return fail(ErrorKind::refused, what, "it has no launch configuration");
@@ -158,8 +160,8 @@ Outcome run_upgrade_launcher(Options const& options) {
     return for_each_machine(options, "upgrade-launcher", [](Host& host, Uuid const& uuid) -> Result<> {
         auto const versions = TRY(recorded(host, uuid, "upgrade-launcher", "",
                                            [&] { return upgrade_launcher(host, uuid); }));
-        say("Successfully upgraded the launcher of VM " + uuid.text() + " from " + machine::harmless(versions.from) +
-            " to " + machine::harmless(versions.to));
+        say("Successfully upgraded the launcher of VM " + uuid.text() + " from " + text::printable(versions.from) +
+            " to " + text::printable(versions.to));
         return {};
     });
 }

@@ -5,6 +5,7 @@
 #include "lib/base/signal_names.h"
 #include "lib/base/signal_text.h"
 #include "lib/json/text.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/context.h"
 
 namespace triton::program {
@@ -96,7 +97,7 @@ Outcome run_recover(Options const& options) {
         auto const parsed = Uuid::parse(options.words.front());
         uuid = parsed ? *parsed : TRY_RUN(host->machines().find(options.words.front()));
     }
-    auto const done = host->machines().recover(uuid, [](std::string const& line) { say(machine::harmless(line)); });
+    auto const done = host->machines().recover(uuid, [](std::string const& line) { say(text::printable(line)); });
     host->settle(uuid);
     TRY_RUN(done);
     say("Successfully recovered");

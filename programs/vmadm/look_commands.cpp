@@ -10,6 +10,7 @@
 #include "host/parts/usage.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/choice.h"
 #include "programs/vmadm/context.h"
 #include "programs/vmadm/vminfod.h"
@@ -123,7 +124,7 @@ Outcome run_logs(Options const& options) {
                                    "--all",
                                    "--output=cat",
                                    "--lines=" + std::to_string(options.lines),
-                                   "--unit=" + machine::unit_of(uuid)};
+                                   "--unit=" + TRY_RUN(host->units().unit(uuid))};
     if (options.follow) words.emplace_back("--follow");
     Outcome printed;
     bool has_reader = true;
@@ -135,7 +136,7 @@ Outcome run_logs(Options const& options) {
                 line += c == '\t' ? ' ' : c;
                 continue;
             }
-            printed = print(machine::harmless(line) + "\n", has_reader);
+            printed = print(text::printable(line) + "\n", has_reader);
             if (!printed || !has_reader) return false;
             line.clear();
             if (c != '\n') line += c == '\t' ? ' ' : c;

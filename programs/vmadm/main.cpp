@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "lib/base/default_signals.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -104,6 +105,11 @@ int run(std::vector<std::string> words) {
     }
     if (!chosen->is_for_anybody && ::geteuid() != 0)
         return wrong_usage("vmadm can only be run as root.", options.has_json_errors);
+    options.command = chosen->name;
+    if (auto const prepared = prepare_host_program(NeededCalls::files_and_mounts); !prepared) {
+        tell_error(prepared.error(), options.has_json_errors);
+        return 1;
+    }
     Outcome const outcome = chosen->run(options);
     if (outcome) return 0;
     if (!outcome.error().is_told) tell_error(outcome.error().error, options.has_json_errors);

@@ -4,6 +4,7 @@
 
 #include "host/info/client/documents.h"
 #include "host/info/client/find_machine.h"
+#include "lib/text/printable.h"
 #include "programs/vmadm/context.h"
 
 namespace triton::program {
@@ -32,7 +33,7 @@ std::optional<T> Vminfod::accept(Result<T> result) {
     if (result.error().kind == ErrorKind::not_found) return std::nullopt;
     is_off_ = true;
     if (is_expected_ && !is_quiet_)
-        say(machine::harmless("note: without vminfod, which takes longer: " + result.error().text()));
+        say(text::printable("note: without vminfod, which takes longer: " + result.error().text()));
     return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include "host/info/client/find_machine.h"
 #include "host/info/client/http_answer.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
 #include "programs/vminfo/command_line.h"
 
 namespace triton::program {
@@ -37,12 +38,12 @@ std::string leaf_text(json::Node const& node) {
 }
 
 /// Adds one line for each value, below the name of what it belongs to. The names may come from clients, so they are
-/// made harmless.
+/// in printable form.
 void add_lines(json::Node const& node, std::size_t depth, std::string& out) {
     auto const add = [&out, depth](std::string const& name, json::Node const& below) {
         bool const is_deep = is_branch(below);
-        out += std::string(depth * 2, ' ') + machine::harmless(name) +
-               (is_deep ? "" : " " + machine::harmless(leaf_text(below))) + "\n";
+        out += std::string(depth * 2, ' ') + text::printable(name) +
+               (is_deep ? "" : " " + text::printable(leaf_text(below))) + "\n";
         if (is_deep) add_lines(below, depth + 1, out);
     };
     if (auto const* const object = node.get<json::Object>()) {
@@ -61,7 +62,7 @@ Outcome run_status(Options const& options) {
     json::Node const status = TRY(info::read_answer(answer));
     std::string text;
     if (options.as_json)
-        text = info::harmless_json(machine::pretty(status));
+        text = text::printable_json(machine::pretty(status));
     else
         add_lines(status, 0, text);
     TRY(print(text));
@@ -91,7 +92,7 @@ Outcome run_vms(Options const& options) {
     }
     std::string const answer = TRY(client_of(options).get(target.text(), info::most_answer_bytes));
     json::Array machines = TRY(options.fields.empty() ? info::read_machines(answer) : read_parts(answer));
-    TRY(print(info::harmless_json(machine::pretty(json::Node{std::move(machines)}))));
+    TRY(print(text::printable_json(machine::pretty(json::Node{std::move(machines)}))));
     return {};
 }
 
@@ -107,7 +108,7 @@ Outcome run_vm(Options const& options) {
         return fail(ErrorKind::not_found, "VM " + uuid.text() + " not found");
     if (!answer) return std::unexpected(answer.error());
     json::Node const machine = TRY(info::read_machine(*answer));
-    TRY(print(info::harmless_json(machine::pretty(machine))));
+    TRY(print(text::printable_json(machine::pretty(machine))));
     return {};
 }
 

@@ -2,10 +2,12 @@
 #include <string>
 #include <string_view>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/default_signals.h"
 #include "lib/base/error_kinds.h"
+#include "lib/base/new_calls.h"
 #include "lib/base/write_all.h"
 #include "programs/vminfod/options.h"
 #include "programs/vminfod/run.h"
@@ -24,7 +26,8 @@ int run(int argc, char** argv, char** environment) {
         program::parse_options(std::span(argv, static_cast<std::size_t>(argc)).subspan(1), environment);
     if (!options) return complain(options.error().text(), row_of(options.error().kind).exit_code);
     if (!options->text.empty()) return write_all(STDOUT_FILENO, options->text) ? 0 : 1;
-    auto const ended = program::run_daemon(*options);
+    auto const prepared = prepare_host_program(NeededCalls::files);
+    auto const ended = prepared ? program::run_daemon(*options) : prepared;
     return ended ? 0 : complain(ended.error().text(), row_of(ended.error().kind).exit_code);
 }
 
@@ -32,6 +35,7 @@ int run(int argc, char** argv, char** environment) {
 
 int main(int argc, char** argv, char** environment) {
     triton::take_default_signals();
+    ::umask(022);
     try {
         return run(argc, argv, environment);
     } catch (std::exception const& error) {

@@ -13,7 +13,6 @@ namespace {
 
 constexpr std::array<std::string_view, 3> own_names{"localhost", "127.0.0.1", "[::1]"};
 constexpr std::size_t most_parameters = 64;
-constexpr std::size_t most_shown = 200;
 
 bool is_port(std::string_view text) { return text.empty() || (text.front() == ':' && net::is_number(text.substr(1))); }
 
@@ -76,12 +75,6 @@ Result<bool> flag_of(std::vector<Parameter> const& parameters, std::string_view 
     if (!value || *value == "false" || *value == "0") return false;
     if (value->empty() || *value == "true" || *value == "1") return true;
     return fail("parameter " + json::quoted(key) + " is true or false");
-}
-
-std::string harmless_text(std::string_view text) {
-    std::string result(text.substr(0, most_shown));
-    std::ranges::replace_if(result, [](char c) { return c < ' ' || c > '~'; }, '?');
-    return result;
 }
 
 }  // namespace triton::program

@@ -31,7 +31,7 @@ std::string const* value_of(std::vector<Parameter> const& parameters, std::strin
 /// "true", "false", "1", "0" or nothing, which is true; none: false. Errors: invalid.
 Result<bool> flag_of(std::vector<Parameter> const& parameters, std::string_view key);
 
-/// Makes somebody else's text harmless wherever it is shown: printable ASCII, at most 200 bytes; the rest becomes '?'.
-std::string harmless_text(std::string_view text);
+/// The longest text of a client that is kept to be shown, in bytes.
+constexpr std::size_t longest_shown = 200;
 
 }  // namespace triton::program

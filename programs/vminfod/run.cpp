@@ -1,13 +1,10 @@
 #include "programs/vminfod/run.h"
 
 #include <array>
-#include <cerrno>
 #include <csignal>
 #include <memory>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -19,7 +16,7 @@
 #include "host/observe/worker.h"
 #include "host/systemd/daemon.h"
 #include "lib/base/clock.h"
-#include "lib/files/copy_file.h"
+#include "lib/daemon/sole_instance.h"
 #include "lib/log/log.h"
 #include "lib/net/log_flusher.h"
 #include "lib/net/loop.h"
@@ -32,17 +29,6 @@ namespace {
 
 constexpr Duration end_limit = std::chrono::seconds(5);  // for answers that are under way
 constexpr std::uint64_t sequence_reach = 200'000;        // how far before its mark the next one is reserved
-
-/// Makes us the only vminfod of a host until the descriptor is closed: two would use the same sequence numbers.
-Result<UniqueFd> be_the_only_one(std::string const& directory) {
-    (void)TRY(files::make_directories(directory));
-    std::string const path = directory + "/lock";
-    UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!file) return fail(errno, "open " + path);
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0)
-        return fail(ErrorKind::exists, "start vminfod", "another one runs and has locked " + path);
-    return file;
-}
 
 /// Answers what the service asks of the daemon, through its parts.
 class HostDaemon final : public Daemon {
@@ -199,7 +185,8 @@ Result<> run_daemon(DaemonOptions const& options) {
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     InfoConfiguration configuration = TRY(read_configuration(options.root));
     std::string const directory = options.root + "/var/triton/vminfod";
-    UniqueFd const only_one = TRY(be_the_only_one(directory));
+    // Two would use the same sequence numbers.
+    UniqueFd const only_one = TRY(daemon::be_the_only_one(directory, "vminfod"));
     log::Log log({.level = options.log_level, .format = options.log_format, .path = {}, .console = STDERR_FILENO});
     auto program = std::make_unique<Program>(options, configuration, log, directory);
     return program->run();

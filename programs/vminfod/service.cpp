@@ -21,6 +21,7 @@
 #include "lib/net/http_server.h"
 #include "lib/net/page_policy.h"
 #include "lib/net/turns.h"
+#include "lib/text/printable.h"
 #include "programs/vminfod/awaited.h"
 #include "programs/vminfod/event_options.h"
 #include "programs/vminfod/event_streams.h"
@@ -332,9 +333,8 @@ private:
         response.type = is_sse ? events_type : lines_type;
         response.is_endless = true;
         response.stream = [events = events_, options = std::move(*options), id = id->text(),
-                           name = harmless_text(request.user_agent), entrance = door.entrance](HttpStream& out) {
-            return events->follow(out, options, id, name, entrance);
-        };
+                           name = text::printable_ascii(request.user_agent, longest_shown), entrance = door.entrance](
+                              HttpStream& out) { return events->follow(out, options, id, name, entrance); };
         return response;
     }
 

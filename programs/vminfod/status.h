@@ -28,7 +28,7 @@ std::string_view name_of(Entrance entrance);
 /// Somebody who follows the events.
 struct ListenerFacts {
     std::string id;          ///< as his first record has it
-    std::string user_agent;  ///< harmless
+    std::string user_agent;  ///< printable ASCII
     Entrance entrance = Entrance::unix_socket;
     std::int64_t began_at = 0;  ///< microseconds since 1970
     std::uint64_t resyncs = 0;  ///< how often he fell behind

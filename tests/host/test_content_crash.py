@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_refused_before_it_comes(place, server):
     server.file("/blob", content)
     fetch = f"tool fetch url={server.url('/blob')} digest={digest_of(content)} size={len(content)}"
     first, second = in_small_file_system(place, f"{fetch}; mount -o remount,size=12M {place.directory}; {fetch}", "size=4M")
-    assert first["error"] == "unavailable"
+    assert first["error"] == "exhausted"
     assert re.fullmatch(rf"cannot store {digest_of(content)}: {len(content)} bytes are needed beside \d+ bytes that stay free, and \d+ are free", first["text"])
     assert second["digest"] == digest_of(content)
     assert len(server.requests) == 1
@@ -177,7 +177,7 @@ def test_a_disk_that_fills_up_meanwhile_is_told_and_the_rest_is_kept(place, serv
     fetch = f"tool fetch url={server.url('/blob')} digest={blob}"
     script = f"{fetch} attempts=1; tool check; mount -o remount,size=12M {place.directory}; {fetch}"
     first, second = in_small_file_system(place, script, "size=4M")
-    assert (first["error"], "No space left on device" in first["text"]) == ("unavailable", True)
+    assert (first["error"], "No space left on device" in first["text"]) == ("exhausted", True)
     assert second["digest"] == blob
 
 
@@ -194,8 +194,8 @@ def test_without_inodes_nothing_is_begun(place, server):
         {fetch}
     """
     first, second, third = in_small_file_system(place, script, "size=8M,nr_inodes=90")
-    assert first["error"] == "unavailable" and "no file can be made beside it: is the disk full?" in first["text"], first
-    assert second["error"] == "unavailable" and "inodes are free, and 64 must stay so" in second["text"]
+    assert first["error"] == "exhausted" and "No space left on device" in first["text"], first
+    assert second["error"] == "exhausted" and "inodes are free, and 64 must stay so" in second["text"]
     assert third["digest"] == digest_of(CONTENT)
 
 
@@ -215,5 +215,5 @@ def test_a_full_disk_at_each_step_of_a_commit_leaves_a_store_that_works(place):
     """
     results = in_small_file_system(place, script, "size=6M")
     outcomes = [line.get("error", "stored") for line in results]
-    assert set(outcomes) <= {"unavailable", "stored"}, results
-    assert outcomes[0] == "unavailable" and outcomes[-1] == "stored"
+    assert set(outcomes) <= {"exhausted", "stored"}, results
+    assert outcomes[0] == "exhausted" and outcomes[-1] == "stored"

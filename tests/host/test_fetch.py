@@ -1,9 +1,11 @@
 """The fetcher against servers that do what servers do: cut, stall, lie, redirect, ask for credentials."""
 
+import contextlib
 import gzip
 import os
 import random
 import signal
+import sqlite3
 import ssl
 import subprocess
 import time
@@ -117,6 +119,27 @@ def test_more_follow_when_the_first_are_there(place, server):
         results = place.run("fetch", url=server.url("/"), each=1, digest=known)
         assert [blob["digest"] for blob in results] == known
     assert len(server.requests) == len(contents)
+
+
+def test_half_of_a_tree_outlives_a_reboot_and_is_not_fetched_twice(place, server):
+    """A lease ends with the boot; a reference comes with the row of the blob, and stays."""
+    contents = [bytes([i]) * 50_000 for i in range(4)]
+    digests = [digest_of(content) for content in contents]
+    for content in contents[:2]:
+        server.file("/" + digest_of(content), content)
+    failed = place.run("fetch", url=server.url("/"), each=1, digest=digests, kept_by="tree", attempts=1)
+    assert failed[-1]["error"] == "notFound"
+    with contextlib.closing(sqlite3.connect(place.store / "content.db")) as database:
+        assert database.execute("UPDATE blobs SET unclaimed_boot = 'earlier', unclaimed_at = 0").rowcount == 2
+        database.execute("UPDATE leases SET boot = 'earlier'")
+        database.commit()
+    assert place.run("gc", ingest_grace=0) == []
+    asked = len(server.requests)
+    for content in contents[2:]:
+        server.file("/" + digest_of(content), content)
+    results = place.run("fetch", url=server.url("/"), each=1, digest=digests, kept_by="tree")
+    assert [blob["digest"] for blob in results] == digests
+    assert len(server.requests) == asked + 2
 
 
 def test_two_processes_download_one_blob_once(place, server):

@@ -1,5 +1,6 @@
 """imgadm create: images of machines, as tarballs and as ZFS streams, increments of them, and scripts that prepare them."""
 
+import errno
 import json
 import os
 import shutil
@@ -91,6 +92,61 @@ def test_an_image_of_a_machine_is_what_the_machine_is(area, place):
     assert look(root_of(host, "-".join(json.loads(manifest.read_text())["uuid"].split("-")))) == look(root)
     missing = str(uuid.uuid4())
     assert host.run("create", missing, code=1).stderr.endswith(f"there is no machine {missing}\n")
+
+
+SHIFT = 1879048192  # the first uid of machines
+
+
+def attributes_of(path):
+    """Extended attributes by name; none where the file system has none."""
+    try:
+        names = os.listxattr(path, follow_symlinks=False) if not os.path.islink(path) else []
+    except OSError as error:
+        if error.errno != errno.EOPNOTSUPP:
+            raise
+        names = []
+    return {name: os.getxattr(path, name) for name in names}
+
+
+def give_to_host(root):
+    """What systemd-nspawn does to a tree where the file system has no idmapped mounts."""
+    for directory, folders, files in os.walk(root):
+        for path in [directory, *(os.path.join(directory, name) for name in files)]:
+            status = os.lstat(path)
+            if status.st_uid >= SHIFT:
+                continue  # another name of a file
+            kept = attributes_of(path)
+            os.lchown(path, SHIFT + status.st_uid, SHIFT + status.st_gid)
+            if not os.path.islink(path):
+                os.chmod(path, status.st_mode & 0o7777)
+            for name, value in kept.items():
+                os.setxattr(path, name, value)
+            os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
+        for name in folders:
+            path = os.path.join(directory, name)
+            if os.path.islink(path):
+                status = os.lstat(path)
+                os.lchown(path, SHIFT + status.st_uid, SHIFT + status.st_gid)
+                os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns), follow_symlinks=False)
+
+
+def test_an_image_has_the_uids_of_the_machine_and_not_of_the_host(area, place):
+    host = host_on(place)
+    host.run("import", fill(area / "tree", BASE))
+    machine, root = machine_of(host, host.uuids()[0], {"usr/bin/su": "su", "home/f": "f"})
+    os.chown(root / "home/f", 1000, 100)
+    os.chown(root / "home", 1000, 100)
+    os.chown(root / "usr/bin/su", 5, 6)
+    (root / "usr/bin/su").chmod(0o6755)
+    before = look(root)
+    give_to_host(root)
+    assert os.stat(root / "home/f").st_uid == SHIFT + 1000
+    host.run("create", machine, "-m", facts(area, "made", "1"))
+    (made,) = host.run("list", "-H", "-o", "uuid", "name=made").stdout.split()
+    assert look(root_of(host, made)) == before
+    if place.backend == "zfs":
+        refused = host.run("create", machine, "--format", "zfs", "-o", area, code=1).stderr
+        assert "belong to uids of this host" in refused and "make a tarball" in refused, refused
 
 
 def test_what_a_killed_creation_leaves_on_the_machine_goes(area, place):

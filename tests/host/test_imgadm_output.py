@@ -231,7 +231,7 @@ def test_a_report_that_cannot_be_written_is_an_error(area, host):
         with open("/dev/full", "w") as full:
             done = subprocess.run([str(IMGADM), *words], stdout=full, stderr=subprocess.PIPE, text=True, env=host.environment(), timeout=60)
         assert (done.returncode, done.stderr) == (
-            1, "imgadm: error (ServiceUnavailable): cannot write to standard output: No space left on device\n"), words
+            1, "imgadm: error (NoSpace): cannot write to standard output: No space left on device\n"), words
     with open("/dev/full", "w") as full:  # what was done is done
         assert subprocess.run([str(IMGADM), "update"], stdout=full, env=host.environment(), timeout=60).returncode == 0
 

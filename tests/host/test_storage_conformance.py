@@ -368,6 +368,33 @@ def test_a_quota_holds_or_is_refused(place, store):
         file.write(bytes(12 << 20))
 
 
+def test_the_quotas_of_native_tools_are_read(place, store):
+    store("make", "a")
+    store("make", "b")
+    if place.backend in ("directory", "reflink"):
+        assert store("quotas", "a", "b") == []  # not even that there is none
+        return
+    assert store("quotas", "a", "b") == ["a 0", "b 0"]
+    if place.backend == "zfs":
+        limit = lambda kind, size: subprocess.run(["zfs", "set", f"{kind}={size}", f"{store.dataset}/a"], check=True)  # noqa: E731
+        wide, narrow = "refquota", "quota"
+    else:
+        limit = lambda kind, size: subprocess.run(["btrfs", "qgroup", "limit", *kind, str(size), store.tree("a")], check=True)  # noqa: E731
+        wide, narrow = [], ["-e"]
+        store("set-quota", "b", 90 << 20)  # this turns the quota groups on
+        store("set-quota", "b", "none")
+    limit(wide, 20 << 20)
+    assert store("quotas", "a", "b") == [f"a {20 << 20}", "b 0"]
+    limit(narrow, 10 << 20)  # the other kind of limit
+    assert store("quotas", "a", "b") == [f"a {10 << 20}", "b 0"] and store("quota", "a") == [str(10 << 20)]
+    assert store("quotas", "b", "missing") == ["b 0"]
+    store("set-quota", "a", 30 << 20)
+    assert store("quotas", "a", "b") == [f"a {30 << 20}", "b 0"]
+    limit(narrow, 10 << 20)
+    store("set-quota", "a", "none")
+    assert store("quotas", "a", "b") == ["a 0", "b 0"]
+
+
 def test_a_tree_that_holds_more_than_its_quota_can_be_given_more(place, store):
     if place.backend != "btrfs":
         pytest.skip("a quota below what a tree holds is refused, or there is none")
@@ -577,6 +604,40 @@ def test_what_is_mounted_inside_is_left_alone(place, store, tmp_path):
     run("umount", left / "@tree/sub/mnt")
     assert store("recover") == ["removed what was left of destroying a"]
     assert list((store.path / "@pool/trash").iterdir()) == []
+
+
+def test_a_look_mounts_no_zfs_tree(place, store):
+    """It may be one that another command is just making, which then finds it busy."""
+    if place.backend != "zfs":
+        pytest.skip("only ZFS mounts trees")
+    store("make", "a")
+    store("snapshot", "a", "s")
+    tree = store.tree("a")  # the tool mounts what it is asked for
+    subprocess.run(["zfs", "unmount", f"{store.dataset}/a"], check=True)
+    assert store("exists", "a") == ["yes"] and store("list", "") == ["a"] and store("snapshots", "a") == ["s"]
+    for look in (("snapshot-facts", "a"), ("usage", "a"), ("properties", "a"), ("quota", "a"), ("quotas", "a", "a"), ("origin", "a")):
+        store(*look)
+    assert not os.path.ismount(tree)
+    store("clone", "a", "s", "b")  # a change does
+    assert os.path.ismount(tree) and os.path.ismount(store.tree("b"))
+
+
+def test_a_zfs_tree_that_is_made_and_not_mounted_is_mounted_then(place, store, tmp_path):
+    if place.backend != "zfs":
+        pytest.skip("only ZFS mounts trees")
+    store("make", "a")
+    store("snapshot", "a", "s")
+    zfs = tmp_path / "zfs"
+    zfs.write_text(f'''#!/bin/sh
+"{shutil.which("zfs")}" "$@" || exit
+case $1 in
+clone) for name; do :; done; "{shutil.which("zfs")}" unmount "$name"
+    echo "cannot mount '$name': Device or resource busy" >&2; echo "filesystem successfully created, but not mounted" >&2; exit 1 ;;
+esac
+''')
+    zfs.chmod(0o755)
+    store("clone", "a", "s", "b", env=os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"})
+    assert os.path.ismount(store.tree("b"))
 
 
 def test_a_busy_zfs_tree_stays_what_it_was(place, store):
@@ -1016,7 +1077,7 @@ def test_a_full_disk_is_an_error_that_passes(small_place):
     store("make", "ballast")
     before = states(store)
     fill_up(store.tree("ballast") / "full")
-    with pytest.raises(Failed, match="^unavailable: .*([Nn]o space left|out of space)"):
+    with pytest.raises(Failed, match="^exhausted: .*([Nn]o space left|out of space)"):
         store.receive(stream, "b")
     states_now = states(store)
     states_now["ballast"] = before["ballast"]
@@ -1057,7 +1118,7 @@ def test_no_inode_left_is_an_error_that_passes(own_mounts):
         store("clone", "a", "s", "b")
         free = int(store("space")[0].split()[2])
         assert free < 100
-        with pytest.raises(Failed, match="^unavailable: cannot copy .*: No space left on device$"):
+        with pytest.raises(Failed, match="^exhausted: cannot copy .*: No space left on device$"):
             store("clone", "a", "s", "c")
         assert store("list", "") == ["a", "b"] and leftovers(store) == []
         assert int(store("space")[0].split()[2]) == free

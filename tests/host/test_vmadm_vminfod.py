@@ -262,9 +262,9 @@ def test_events(root):
 
     ended = "VminfodEventStream ended prematurely\n"
     with FakeVminfod(root, given):
-        assert says(root, "events") == (1, f"[16:12:19.453Z] {WEB[:8]} x?[2J delete\n", ended)
-        assert says(root, "events", "-f", "web0") == (1, f"[2026-11-22T16:12:19.453Z] {WEB} x?[2J delete\n", ended)
-        assert says(root, "events", "-r")[1] == f"[16:12:19.453Z] 11111111 - ready: 0 VMs\n[16:12:19.453Z] {WEB[:8]} x?[2J delete\n"
+        assert says(root, "events") == (1, f"[16:12:19.453Z] {WEB[:8]} x\\x1b[2J delete\n", ended)
+        assert says(root, "events", "-f", "web0") == (1, f"[2026-11-22T16:12:19.453Z] {WEB} x\\x1b[2J delete\n", ended)
+        assert says(root, "events", "-r")[1] == f"[16:12:19.453Z] 11111111 - ready: 0 VMs\n[16:12:19.453Z] {WEB[:8]} x\\x1b[2J delete\n"
         assert [json.loads(line)["type"] for line in says(root, "events", "-j", "-r")[1].splitlines()] == ["ready", "delete"]
         assert says(root, "events", WEB[:-1] + "f") == (1, "", f"VM {WEB[:-1]}f not found\n")
         assert says(root, "events", "nobody") == (1, "", "VM nobody not found\n")

@@ -63,7 +63,7 @@ def test_usage(tmp_path):
     (answer('{"ping":"pong"}\n'), 0, ""),
     (answer('{"ping":"ping"}'), 1, "vminfod does not answer pong\n"),
     (None, 1, "vminfod answers 404: Unsupported URL Path\n"),
-    (answer("no\x1b[2J", "503 Service Unavailable"), 1, "vminfod answers 503: no?[2J\n"),
+    (answer("no\x1b[2J", "503 Service Unavailable"), 1, "vminfod answers 503: no\\x1b[2J\n"),
     (b"\x16\x03\x01garbage\r\n\r\n", 1, 'cannot read the answer of vminfod: it is not HTTP: "\\u0016\\u0003\\u0001garbage"\n'),
     (b"", 1, "cannot read the answer of vminfod: it ends too early\n"),
     (b"HTTP/1.1 200 OK\r\n\r\n" + b"x" * 2000, 1, "cannot read the answer of vminfod: it is longer than 1024 bytes\n"),
@@ -104,7 +104,7 @@ def test_vms_and_status(tmp_path):
         assert says(tmp_path, "vm", "web") == (1, "", "VM web not found\n")
         assert says(tmp_path, "vm", "6af640c5")[2].startswith("6af640c5 names 2 VMs\n")
         assert says(tmp_path, "status") == (
-            0, "pid: 1\nqueue:\n  now: []\n  eventsListeners:\n    a?[2J:\n      userAgent: x?y\nsources:\n  -\n    name: files\n", "")
+            0, "pid: 1\nqueue:\n  now: []\n  eventsListeners:\n    a\\x1b[2J:\n      userAgent: x\\x0ay\nsources:\n  -\n    name: files\n", "")
         assert says(tmp_path, "status", "-j", "-f") == (0, "{}\n", "")
 
 
@@ -120,7 +120,7 @@ def test_events_for_people_and_for_programs(tmp_path):
         assert says(tmp_path, "events") == (
             3, '[16:12:19.453Z] 6af640c5 web0 modify: state changed :: "stopped" -> "running"\n'
             "[16:12:19.453Z] 6af640c5 web0 modify: pid changed :: 1 -> 2\n"
-            "[16:12:19.453Z] 6af640c5 db?[2J? delete\n", ended)
+            "[16:12:19.453Z] 6af640c5 db\\x1b[2J\\x9b delete\n", ended)
         code, out, _ = says(tmp_path, "events", "-j")
         assert [json.loads(line) for line in out.splitlines()] == [json.loads(STARTED), json.loads(deleted)]
         assert says(tmp_path, "events", "-r", "-f")[1].splitlines()[0] == "[2026-11-22T16:12:19.453Z] 0000 - ready: 2 VMs"
@@ -189,6 +189,6 @@ def test_top(tmp_path):
         header, first, second = (line.split() for line in out.splitlines())
         assert header[:5] == ["UUID", "ALIAS", "STATE", "CPU%", "MEM_MIB"]
         assert first[:3] == [DB["uuid"], "db", "running"] and 10 < float(first[3]) <= 101, "a second of a processor in a second or more"
-        assert second[:4] == [WEB["uuid"], "web?[2J", "running", "0.0"]
+        assert second[:4] == [WEB["uuid"], "web\\x1b[2J", "running", "0.0"]
         _, first, _ = says(tmp_path, "top", "-n", "1", "-d", "1", "-s", "memory")[1].splitlines()
         assert first.startswith(WEB["uuid"])

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "host/info/client/http_answer.h"
+#include "lib/text/printable.h"
 
 namespace triton::info {
 
@@ -112,16 +113,10 @@ Result<> read_head(int fd, AnswerReader& answer, Room& room, TimePoint deadline)
     return std::unexpected(refusal(answer.status(), std::string_view(answer.body()).substr(0, most_refusal)));
 }
 
-/// Makes a name harmless in the head of a request, or where it is shown.
-std::string plain(std::string_view name) {
-    std::string text(name.substr(0, most_name));
-    std::ranges::replace_if(text, [](char c) { return c < 0x20 || c > 0x7e; }, '?');
-    return text;
-}
-
 }  // namespace
 
-Client::Client(std::string socket, std::string_view name) : socket_(std::move(socket)), name_(plain(name)) {}
+Client::Client(std::string socket, std::string_view name)
+    : socket_(std::move(socket)), name_(text::printable_ascii(name, most_name)) {}
 
 bool Client::has_socket() const { return ::access(socket_.c_str(), F_OK) == 0; }
 

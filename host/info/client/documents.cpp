@@ -6,6 +6,9 @@
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/printable.h"
+#include "lib/text/utf8.h"
+#include "lib/text/width.h"
 
 namespace triton::info {
 
@@ -59,22 +62,14 @@ namespace {
 constexpr std::size_t most_alias = 30;
 constexpr std::size_t most_value_bytes = 4096;  // a machine may have megabytes of metadata
 
-/// The offset of the character with this number.
-std::size_t offset_of(std::string_view text, std::size_t character) {
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        bool const begins = (static_cast<unsigned char>(text[i]) & 0xc0) != 0x80;
-        if (begins && character-- == 0) return i;
-    }
-    return text.size();
-}
-
 std::string alias_of(json::Node const& record) {
     std::string alias = json::text_of(record, "alias");
     if (json::Node const* const machine = json::member(record, "vm"); alias.empty() && machine)
         alias = json::text_of(*machine, "alias");
     if (alias.empty()) return "-";
-    if (offset_of(alias, most_alias) == alias.size()) return alias;
-    return alias.substr(0, offset_of(alias, most_alias - 3)) + "...";
+    alias = text::printable(alias);
+    if (text::width_of(alias) <= most_alias) return alias;
+    return std::string(text::prefix_of_width(alias, most_alias - 3)) + "...";
 }
 
 /// Formats a time as "2016-06-07T16:12:19.453Z", or as "16:12:19.453Z".
@@ -99,12 +94,7 @@ std::string value_of(json::Node const& change, std::string_view name, std::strin
     if (!node) return "null";
     json::Writer out;
     out.value(*node);
-    std::string text = std::move(out).text();
-    if (text.size() <= most_value_bytes) return text;
-    std::size_t end = most_value_bytes;
-    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80)
-        --end;
-    return text.substr(0, end) + "...";
+    return text::shortened(out.text(), most_value_bytes);
 }
 
 std::string path_of(json::Node const& change) {
@@ -123,7 +113,7 @@ std::string event_lines(json::Node const& record, bool is_full) {
     std::string const type = json::text_of(record, "type");
     if (type == "heartbeat" || type == "ack") return "";
     std::string const head = "[" + time_of(record, is_full) + "] " + uuid_of(record, is_full) + " ";
-    auto const line = [](std::string const& text) { return machine::harmless(text) + "\n"; };
+    auto const line = [](std::string const& text) { return text::printable(text) + "\n"; };
     if (type == "ready") return line(head + "- ready: " + count_text(record));
     if (type == "resync") return line(head + "- resync: events were missed, there are " + count_text(record));
     std::string const subject = head + alias_of(record) + " " + type;
@@ -140,29 +130,7 @@ std::string event_text(std::string_view line, json::Node const& record, EventFor
     std::string const type = json::text_of(record, "type");
     bool const begins = type == "ready" || type == "ack";
     if (type == "heartbeat" || (begins && !form.with_ready)) return "";
-    return form.as_json ? harmless_json(line) + "\n" : event_lines(record, form.is_full);
-}
-
-std::string harmless_json(std::string_view json) {
-    static constexpr std::string_view digits = "0123456789abcdef";
-    std::string text;
-    text.reserve(json.size());
-    for (std::size_t i = 0; i < json.size(); ++i) {
-        auto const byte = static_cast<unsigned char>(json[i]);
-        auto const next = i + 1 < json.size() ? static_cast<unsigned char>(json[i + 1]) : 0U;
-        // C1 control characters are U+0080 to U+009F: 0xc2 and a byte below 0xa0. They occur only in strings.
-        bool const is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
-        if (!is_c1 && byte != 0x7f) {
-            text += json[i];
-            continue;
-        }
-        unsigned const character = is_c1 ? next : byte;
-        text += "\\u00";
-        text += digits[character >> 4];
-        text += digits[character & 15];
-        if (is_c1) ++i;
-    }
-    return text;
+    return form.as_json ? text::printable_json(line) + "\n" : event_lines(record, form.is_full);
 }
 
 }  // namespace triton::info

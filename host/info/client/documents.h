@@ -40,7 +40,4 @@ struct EventForm {
 /// The text to print for a record, whose line is `line`; empty: nothing.
 std::string event_text(std::string_view line, json::Node const& record, EventForm const& form);
 
-/// The same JSON without anything that a terminal would obey.
-std::string harmless_json(std::string_view json);
-
 }  // namespace triton::info

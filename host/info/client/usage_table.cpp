@@ -6,6 +6,7 @@
 #include "host/machine/listing.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
+#include "lib/text/width.h"
 
 namespace triton::info {
 
@@ -94,19 +95,12 @@ std::string UsageTable::text() const {
 
 std::string cut_to(std::string_view text, std::size_t lines, std::size_t columns) {
     std::string out;
-    std::size_t line = 0;
-    std::size_t column = 0;
-    for (char const c : text) {
-        if (line == lines) break;
-        if (c == '\n') {
-            out += c;
-            ++line;
-            column = 0;
-            continue;
-        }
-        bool const begins = (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-        if (begins) ++column;
-        if (column <= columns) out += c;
+    for (; lines > 0 && !text.empty(); --lines) {
+        std::size_t const end = text.find('\n');
+        out += text::prefix_of_width(text.substr(0, end), columns);
+        if (end == std::string_view::npos) break;
+        out += '\n';
+        text.remove_prefix(end + 1);
     }
     return out;
 }

@@ -215,6 +215,10 @@ def test_without_the_bus(host, vmadm, tiny):
     for words in (["start", uuid], ["stop", uuid]):
         done = with_environment(host, NO_BUS, *words)
         assert (done.returncode, done.stderr) == (1, gone)
+    for condition in ("state=stopped", "state=configured", f"uuid={uuid}"):  # one that runs would seem to be stopped
+        done = with_environment(host, NO_BUS, "delete", condition)
+        assert (done.returncode, done.stderr) == (1, gone)
+    assert json.loads(with_environment(host, NO_BUS, "lookup", "-j").stdout)[0]["uuid"] == uuid
     done = with_environment(host, NO_BUS, "delete", uuid)
     assert (done.returncode, done.stderr) == (1, f"Failed to delete VM {uuid}: {gone}")
     assert "an interrupted delete was finished" in vmadm.says("recover")[1]
@@ -299,17 +303,18 @@ def test_many_machines_come_and_go(host, vmadm, tiny):
 # --- where no systemd is needed ---
 
 SMALL = """set -e
-mount -t tmpfs -o size=24m tmpfs "$1"
+mount -t tmpfs -o size=120m tmpfs "$1"
 mkdir -p "$1/image/etc"
 head -c 6000000 /dev/urandom >"$1/image/data"
 imgadm --root "$1" import --uuid "$2" --name small --image-version 1 "$1/image"
 rm -r "$1/image"
+mount -o remount,size=31m "$1"
 exec "${@:3}"
 """
 
 
 class Small:
-    """A host on a file system of 24 MB with an image of 6, in a mount namespace of its own. No systemd is near."""
+    """A host on a file system that is 31 MB large once it has an image of 6, in a mount namespace of its own. No systemd is near."""
 
     IMAGE = "5e6a4c11-0c2f-4a44-8c1f-000000000005"
 

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from machine_place import UNIT, new_uuid, payload, sleeping
+from machine_place import UNIT, inside_cgroup, new_uuid, payload, sleeping
 
 MEBIBYTE = 1 << 20
 # property, the controller and its files of cgroup v1 and of v2 (empty: that version has no such limit), what stands in them
@@ -127,3 +127,46 @@ def test_a_quota_is_enforced_or_said_not_to_be(host, vmadm, tiny):
         pytest.skip(f"this pool has no quotas, and vmadm says so: {text.splitlines()[0]}")
     root = json.loads(vmadm.ok("get", uuid))["zonepath"]
     assert host.run("sh", "-c", f"head -c 1100m /dev/zero >{root}/root/big").returncode != 0
+
+
+def test_limits_that_native_tools_set_are_shown_and_stay(host, vmadm, tiny):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="native", launch=sleeping(), ram=64, cpu_cap=100))
+    unit = UNIT.format(uuid)
+    seen = lambda: json.loads(vmadm.ok("get", uuid))  # noqa: E731
+
+    def now():
+        host.run("vminfo", "vm", "--fresh", uuid, check=True)
+        return seen()["cpu_cap"], inside_cgroup(host, "cpu", uuid, "cpu.cfs_quota_us")
+
+    host.run("systemctl", "set-property", unit, "CPUQuota=40%", "TasksMax=77", check=True)
+    assert now() == (40, 40000)
+    assert seen()["max_lwps"] == 77
+    vmadm.ok("update", uuid, "alias=renamed")
+    assert now() == (40, 40000)
+    assert json.loads(host.run("cat", f"/var/triton/vmadm/machines/{uuid}.json", check=True).stdout)["cpu_cap"] == 100
+    vmadm.ok("stop", uuid)
+    vmadm.ok("start", uuid)
+    assert now() == (40, 40000)
+    host.run("systemctl", "set-property", "--runtime", unit, "CPUQuota=30%", check=True)
+    assert now() == (30, 30000)
+    vmadm.ok("update", uuid, "ram=80")
+    assert now() == (30, 30000)
+    vmadm.ok("update", uuid, "cpu_cap=60")
+    assert now() == (60, 60000)
+    assert json.loads(host.run("cat", f"/var/triton/vmadm/machines/{uuid}.json", check=True).stdout)["cpu_cap"] == 60
+    vmadm.ok("delete", uuid)
+
+
+def test_a_start_whose_launcher_rejects_its_document_ends_with_the_reason(host, vmadm, tiny):
+    uuid = new_uuid()
+    missing = {"programs": {"main": {"command": ["/nowhere"]}}}  # which the host cannot see
+    code, text = vmadm.says("create", payload=payload(tiny, uuid=uuid, launch=missing))
+    assert code == 1 and text.startswith(f"cannot start VM {uuid}: its launcher rejects the launch configuration\n")
+    assert "programs.main.command[0]: cannot execute /nowhere: No such file or directory\n" in text
+    assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
+    code, text = vmadm.says("start", uuid)
+    assert code == 1 and "cannot execute /nowhere" in text
+    vmadm.ok("update", uuid, payload=json.dumps({"launch": sleeping()}))
+    vmadm.ok("start", uuid)
+    vmadm.ok("delete", uuid)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from conftest import BUILD, IS_VM, TINY, TINY_SCRIPT, Vmadm, install
 from test_machines import BUSYBOX, left_of, new_uuid, payload, sleeping
-from test_vminfod import Vminfod
+from test_vminfod import Vminfod, change
 from testhost import TestHost
 
 from harness.process import eventually
@@ -164,17 +164,14 @@ def test_a_machine_that_holds_more_than_its_quota_can_be_changed(pool_host):
     vmadm.ok("exec", uuid, BUSYBOX, "dd", "if=/dev/urandom", "of=/filler", "bs=1M", "count=8")
     host.run("sync", check=True)
 
-    def set_too_low():
-        host.run("btrfs", "qgroup", "limit", "4M", tree, check=True)
-
-    set_too_low()
+    host.run("btrfs", "qgroup", "limit", "4M", tree, check=True)
     code, text = vmadm.says("exec", uuid, BUSYBOX, "sh", "-c", "echo x >/more")
     assert code != 0 and "Disk quota exceeded" in text
     vmadm.ok("update", uuid, payload=json.dumps({"set_tags": {"a": 1}, "alias": "full"}))
     assert (machine := json.loads(vmadm.ok("get", "full")))["tags"] == {"a": 1} and machine["quota"] == 1
-    vmadm.ok("exec", uuid, BUSYBOX, "sh", "-c", "echo x >/more")  # its own quota is in force again
+    code, text = vmadm.says("exec", uuid, BUSYBOX, "sh", "-c", "echo x >/more")
+    assert code != 0 and "Disk quota exceeded" in text  # that quota is in force again
     vmadm.ok("create-snapshot", uuid, "s")
-    set_too_low()
     vmadm.ok("rollback-snapshot", uuid, "s")
     vmadm.ok("clone", uuid, "alias=copy")
     vmadm.ok("stop", uuid)
@@ -182,6 +179,58 @@ def test_a_machine_that_holds_more_than_its_quota_can_be_changed(pool_host):
     vmadm.ok("start", uuid)
     vmadm.ok("delete", uuid, "copy")
     assert left_of(host, uuid) == []
+
+
+# How native tools limit a tree: as vmadm does, by their other kind of limit, and not at all.
+NATIVE = {
+    "btrfs": (("btrfs", "qgroup", "limit", "8G", "{tree}"), ("btrfs", "qgroup", "limit", "-e", "7G", "{tree}"),
+              ("btrfs", "qgroup", "limit", "none", "{tree}")),
+    "zfs": tuple(("zfs", "set", limit, "tank/pool/machines/{uuid}") for limit in ("refquota=8G", "quota=7G", "refquota=none")),
+}
+
+
+@pytest.mark.not_in_vm("test_on_openzfs.py has the same with the events of OpenZFS")
+@pytest.mark.parametrize("pool_host, tools", NATIVE.items(), indirect=["pool_host"], ids=NATIVE)
+def test_a_quota_of_a_native_tool_is_shown_told_and_kept(pool_host, tools):
+    host, vmadm, vminfod, uuid = pool_host, Vmadm(pool_host), Vminfod(pool_host), new_uuid()
+    as_ours, other, none = tools
+    vmadm.ok("create", payload=payload(TINY, uuid=uuid, alias="limited", autoboot=False, quota=10))
+    tree = json.loads(vmadm.ok("get", uuid))["zonepath"]
+    record = f"/var/triton/vmadm/machines/{uuid}.json"
+
+    def limit(tool, seen):
+        host.run(*(word.format(tree=tree, uuid=uuid) for word in tool), check=True)
+        with vminfod.events(f"?vm={uuid}") as events:
+            host.run("vminfo", "vm", "--fresh", uuid, check=True)
+            events.until(change("quota", seen))
+        return quota()
+
+    def quota():
+        """With vminfod and without it."""
+        told = json.loads(vmadm.ok("get", uuid))["quota"]
+        host.run("systemctl", "stop", "vminfod.socket", "vminfod.service", check=True)
+        try:
+            assert json.loads(vmadm.ok("get", uuid))["quota"] == told
+            assert vmadm.ok("list", "-p", "-o", "quota", f"uuid={uuid}") == f"{told}\n"
+        finally:
+            host.run("systemctl", "reset-failed", "vminfod.socket", "vminfod.service")  # so many starts in a row are too many for it
+            host.run("systemctl", "start", "vminfod.socket", "vminfod.service", check=True)
+        return told
+
+    assert limit(as_ours, 8) == 8
+    vmadm.ok("update", uuid, "alias=renamed")
+    assert quota() == 8 and json.loads(host.run("cat", record, check=True).stdout)["quota"] == 10
+    assert limit(other, 7) == 7
+    vmadm.ok("update", uuid, "alias=again")
+    assert quota() == 7
+    vmadm.ok("update", uuid, "quota=10")
+    assert quota() == 10
+    assert limit(none, 0) == 0
+    vmadm.ok("update", uuid, "alias=free")
+    assert quota() == 0
+    vmadm.ok("update", uuid, "quota=9")
+    assert quota() == 9 and json.loads(host.run("cat", record, check=True).stdout)["quota"] == 9
+    vmadm.ok("delete", uuid)
 
 
 @pytest.mark.not_in_vm("nothing can stop OpenZFS, which is a part of the kernel")

@@ -6,7 +6,7 @@ import re
 import pytest
 from conftest import IS_VM
 from machine_place import UNIT, left_of, new_uuid, payload, sleeping
-from test_vminfod import Vminfod, change_to_alias, state, wait_for
+from test_vminfod import Vminfod, change, change_to_alias, state, wait_for
 
 from harness.slowness import FACTOR
 
@@ -71,6 +71,18 @@ def test_a_quota_stops_the_machine_and_nobody_else(host, vmadm, tiny):
     vmadm.ok("exec", uuid, BUSYBOX, "rm", "/big")
     vmadm.ok("update", uuid, "quota=2")
     assert host.run("zfs", "get", "-Hp", "-o", "value", "refquota", f"{GROUP}/{uuid}", check=True).stdout == f"{2 << 30}\n"
+
+
+def test_a_quota_that_zfs_sets_is_an_event_and_stays(host, vmadm, tiny, vminfod):
+    uuid = new_uuid()
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, quota=10, autoboot=False))
+    for limit, seen in (("refquota=8G", 8), ("quota=7G", 7), ("quota=none", 8)):
+        with vminfod.events(f"?vm={uuid}") as events:
+            host.run("zfs", "set", limit, f"{GROUP}/{uuid}", check=True)
+            events.until(change("quota", seen))
+        vmadm.ok("update", uuid, f"alias=after-{seen}")
+        assert json.loads(vmadm.ok("get", uuid))["quota"] == seen
+    vmadm.ok("delete", uuid)
 
 
 def of_unit(host, uuid, file):

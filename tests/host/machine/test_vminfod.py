@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import time
@@ -137,6 +138,10 @@ def test_what_others_do_is_told(host, vmadm, vminfod, machine):
     host.run("systemctl", "set-property", UNIT.format(machine), "CPUWeight=7", check=True)
     unit = wait_for(lambda: part(vminfod, machine, "unit"), lambda unit: unit["why"] == "limits")
     assert unit["generation"] > one_of(before, machine)["unit"]["generation"]
+    with vminfod.events(f"?vm={machine}") as events:
+        for option, cap in (([], 40), (["--runtime"], 30), ([], 50)):
+            host.run("systemctl", "set-property", *option, UNIT.format(machine), f"CPUQuota={cap}%", check=True)
+            events.until(change("cpu_cap", cap))
     assert vminfod.source("systemd")["working"] and vminfod.source("machined")["notifications"] > 0
 
 
@@ -215,6 +220,20 @@ def test_the_bus_is_started_again(host, vmadm, vminfod, machine):
         assert not any(state("stopped")(event) for event in events.seen[:-1])
         vmadm.ok("start", machine)
         events.until(state("running"))
+
+
+def test_somebody_elses_port_is_no_reason_not_to_start(host, vmadm, vminfod, machine):
+    host.run("systemctl", "stop", "vminfod.service", check=True)
+    host.run("systemd-run", "--quiet", "--unit=other-server", "/mnt/usr/bin/busybox", "nc", "-l", "-p", "9090", check=True)
+    try:
+        wait_for(lambda: host.run("cat", "/proc/net/tcp", "/proc/net/tcp6", check=True).stdout, lambda table: re.search(r"0:2382 0+:0000 0A", table))
+        host.run("systemctl", "start", "vminfod.service", check=True)
+        said = host.run("journalctl", "--unit=vminfod.service", "--boot", "--output=cat", "--lines=20", check=True).stdout
+        assert "cannot listen on 127.0.0.1:9090" in said
+        assert vminfod.get(f"/vms/{machine}")["uuid"] == machine
+    finally:
+        host.run("systemctl", "stop", "other-server.service")
+        host.run("systemctl", "restart", "vminfod.service", check=True)
 
 
 def test_it_is_killed(host, vmadm, vminfod, machine):

@@ -189,5 +189,20 @@ TEST_F(AuthorizationsTest, ARealmDoesNotLeadCredentialsOutOfTls) {
               "https://registry.example/v2/a/manifests/b leads from https to http");
 }
 
+TEST_F(AuthorizationsTest, ATokenServiceGetsNoPasswordInPlainTextOnAnotherMachine) {
+    Url const near = *parse_url("http://127.0.0.1:5000/v2/a/manifests/b");
+    role::HostCredential const password{.host = "127.0.0.1:5000", .user = "u", .password = "p"};
+    auto const asks = [&](char const* realm, role::HostCredential const* credential) {
+        return known_.on_refused(near, {std::string("Bearer realm=\"") + realm + '"'}, scope_, credential);
+    };
+    EXPECT_EQ(asks("http://auth.example/token", &password).error().text(),
+              "127.0.0.1:5000 names the token service http://auth.example/token, which would get the password in plain "
+              "text");
+    EXPECT_TRUE(asks("https://auth.example/token", &password));
+    EXPECT_TRUE(asks("http://127.0.0.1:5001/token", &password));
+    EXPECT_TRUE(asks("http://localhost:5001/token", &password));
+    EXPECT_TRUE(asks("http://auth.example/token", nullptr));
+}
+
 }  // namespace
 }  // namespace triton::download

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/loopback.h"
+
 namespace triton::image {
 namespace {
 
@@ -102,9 +104,9 @@ TEST(Reference, ChecksParts) {
     for (std::string_view const bad : {"", ".", "..", ".x", "-x", "a/b", "a b", "a\n"})
         EXPECT_FALSE(is_file_name(bad)) << bad;
     for (std::string_view const near : {"localhost", "localhost:5000", "127.0.0.1", "127.1.2.3:80", "[::1]:5000"})
-        EXPECT_TRUE(is_loopback(near)) << near;
+        EXPECT_TRUE(is_loopback_host(near)) << near;
     for (std::string_view const far : {"127.0.0.1.example", "128.0.0.1", "localhost.example", "[::2]", "127.x.0.1"})
-        EXPECT_FALSE(is_loopback(far)) << far;
+        EXPECT_FALSE(is_loopback_host(far)) << far;
 }
 
 }  // namespace

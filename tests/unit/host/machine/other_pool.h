@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "host/storage/pool.h"
@@ -18,6 +19,7 @@ public:
 
 private:
     storage::Pool& inner_;
+    std::map<Tree, std::uint64_t> set_limits_ = {};  // as set
 
 public:
     storage::Backend backend;  ///< what it says it is
@@ -26,6 +28,7 @@ public:
     std::function<Result<>(Snapshot const&)> before_delete_snapshot = {};
     bool is_looking = false;  ///< for that, before the first snapshot is deleted
     std::function<Result<>(Tree const&, Bytes)> before_set_quota = {};
+    std::map<Tree, std::uint64_t> limits = {};  ///< trees that have limits, as if the file system kept them; 0: none
 
     [[nodiscard]] storage::Backend kind() const override { return backend; }
     Result<> destroy(Tree const& tree) override {
@@ -44,6 +47,8 @@ public:
     }
     Result<> set_quota(Tree const& tree, Bytes bytes) override {
         if (before_set_quota) TRY(before_set_quota(tree, bytes));
+        set_limits_[tree] = bytes.value_or(0);
+        if (limits.contains(tree)) limits[tree] = bytes.value_or(0);
         // The directory below a test has no quotas.
         if (auto done = inner_.set_quota(tree, bytes); done || done.error().kind != ErrorKind::unsupported) return done;
         return {};
@@ -58,8 +63,19 @@ public:
         return inner_.rename_snapshot(tree, from, to);
     }
     Result<> rollback(Tree const& tree, Snapshot const& name) override { return inner_.rollback(tree, name); }
-    Result<> rename(Tree const& from, Tree const& to) override { return inner_.rename(from, to); }
+    Result<> rename(Tree const& from, Tree const& to) override {
+        TRY(inner_.rename(from, to));
+        if (limits.contains(to)) limits[to] = set_limits_[from];
+        return {};
+    }
     Result<Bytes> quota(Tree const& tree) override { return inner_.quota(tree); }
+    Result<std::map<Tree, std::uint64_t>> quotas(std::vector<Tree> const& trees) override {
+        if (limits.empty()) return inner_.quotas(trees);
+        std::map<Tree, std::uint64_t> found;
+        for (Tree const& tree : trees)
+            if (auto const limit = limits.find(tree); limit != limits.end()) found.insert(*limit);
+        return found;
+    }
     Result<> set_property(Tree const& tree, std::string_view key, std::string_view value) override {
         return inner_.set_property(tree, key, value);
     }

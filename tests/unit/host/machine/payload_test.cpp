@@ -11,6 +11,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 
 constexpr std::string_view image = R"("image_uuid":"5e6a4c11-0c2f-4a44-8c1f-0a1b2c3d4e5f")";
 
@@ -142,6 +143,38 @@ TEST(Creation, SizesOutsideTheirBoundsAreClampedAloud) {
                             "tmpfs: 1000 becomes 512, which is the most with this max_physical_memory"));
 }
 
+TEST(Creation, MemoryWithoutALimitIsTold) {
+    auto const made = creation(R"("ram":0,"tmpfs":64,"max_locked_memory":8)");
+    ASSERT_TRUE(made);
+    EXPECT_EQ(made->machine.tmpfs, 64);
+    EXPECT_EQ(made->machine.max_locked_memory, 8);
+    EXPECT_THAT(made->notices,
+                ElementsAre("max_physical_memory: 0 is no limit: the VM can use all memory of the host"));
+    EXPECT_THAT(read_update(made->machine, *read_payload(R"({"alias":"x"})"))->notices, IsEmpty());
+    EXPECT_THAT(read_update(machine(R"("ram":64)"), *read_payload(R"({"ram":0})"))->notices, SizeIs(1));
+}
+
+TEST(Creation, ItIsToldWhoseTheFilesOfTheHostAre) {
+    auto const notices = [](std::string const& options) {
+        return creation(R"("filesystems":[{"type":"lofs","source":"/a","target":"/x","options":)" + options + "}]")
+            ->notices;
+    };
+    EXPECT_THAT(notices("[]"), ElementsAre(HasSubstr("filesystems[0]: the files of /a belong to nobody in the VM")));
+    EXPECT_THAT(notices(R"(["idmap"])"), ElementsAre(HasSubstr("root of the VM writes there as root of the host")));
+    EXPECT_THAT(notices(R"(["ro"])"), IsEmpty());
+    EXPECT_THAT(notices(R"(["ro","idmap"])"), IsEmpty());
+}
+
+/// It stays changeable, and says nothing of what was asked for earlier.
+TEST(Creation, OptionsThatAnEarlierVersionHasStoredAreNoFault) {
+    Machine before = machine(R"("filesystems":[{"type":"lofs","source":"/a","target":"/x","options":["ro"]}])");
+    before.filesystems[0].options = {"nosuid"};
+    auto const update = read_update(before, *read_payload(R"({"alias":"x"})"));
+    ASSERT_TRUE(update);
+    EXPECT_THAT(update->notices, IsEmpty());
+    EXPECT_FALSE(read_update(before, *read_payload(R"({"update_filesystems":[{"target":"/x","options":["nodev"]}]})")));
+}
+
 TEST(Creation, WhatIsAskedForInVainIsTold) {
     auto const made = creation(R"("firewall_enabled":true,"limit_priv":["proc_info"],"nowait":"true")");
     ASSERT_TRUE(made);
@@ -175,6 +208,13 @@ TEST(Creation, DirectoriesOfTheHostHaveAKnownTypeAndAPlaceEach) {
     EXPECT_EQ(fault("bind", "/y"), "none");
     EXPECT_EQ(fault("zfs", "/y"), "filesystems[1].type: unknown type \"zfs\" (known: lofs, bind)");
     EXPECT_EQ(fault("bind", "/x"), "filesystems[1].target: /x is there twice");
+    auto const options = [](std::string const& list) {
+        return fault_of(R"("filesystems":[{"type":"lofs","source":"/a","target":"/x","options":)" + list + "}]");
+    };
+    for (std::string const option : {"nosuid", "nodev", "noexec", "nodevices", "RO"})
+        EXPECT_EQ(options("[\"ro\",\"" + option + "\"]"),
+                  "filesystems[0].options: unknown option \"" + option + "\" (known: ro, readonly, rw, idmap)");
+    EXPECT_EQ(options(R"(["readonly","rw"])"), "filesystems[0].options: rw and ro exclude each other");
     EXPECT_EQ(fault("bind", "/./x//"), "filesystems[1].target: /./x// is there twice");
     EXPECT_EQ(fault("bind", "/x/y"), "none");
     for (std::string const whole : {"//", "/.", "/./"})

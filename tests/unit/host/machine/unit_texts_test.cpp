@@ -56,6 +56,13 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
               "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
 }
 
+TEST(Nspawn, FilesThatBelongToUidsOfTheHostStaySo) {
+    MachinePaths shifted = paths;
+    shifted.has_shifted_files = true;
+    EXPECT_THAT(nspawn_text(limited_machine(), shifted, systemd),
+                testing::HasSubstr("\nPrivateUsersOwnership=chown\n"));
+}
+
 TEST(Nspawn, AMachineWithNicsIsConnectedByItsFirstProgram) {
     MachinePaths connected = paths;
     connected.network = "/run/n/inside.json";
@@ -86,9 +93,13 @@ TEST(Nspawn, AnInitThatSaysNothingIsReadyWhenItRuns) {
 
 TEST(Nspawn, DirectoriesOfTheHostAreBound) {
     Machine made = limited_machine();
-    made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}}, {"lofs", "/rw", "/rw", {}, {}}};
+    made.filesystems = {{"lofs", "/da:ta", "/mnt/a b", {}, {"ro"}},
+                        {"lofs", "/rw", "/rw", {}, {"rw"}},
+                        {"lofs", "/ro", "/ro", {}, {"readonly", "idmap"}},
+                        {"lofs", "/mine", "/mine", {}, {"idmap"}}};
     EXPECT_THAT(nspawn_text(made, paths, systemd),
-                testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\n"));
+                testing::HasSubstr("BindReadOnly=/da\\:ta:/mnt/a b\nBind=/rw:/rw\nBindReadOnly=/ro:/ro:idmap\n"
+                                   "Bind=/mine:/mine:idmap\n"));
 }
 
 TEST(Environment, HasNicsAndMetadata) {
@@ -126,6 +137,8 @@ TEST(Environment, OfNspawnGivesTheLauncherVersion2WhereTheHostHasNothingElse) {
     made.launch = json::Object{};
     EXPECT_EQ(nspawn_environment(made, true), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\n");
     EXPECT_EQ(nspawn_environment(made, false), "");
+    made.tmpfs = 0;
+    EXPECT_EQ(nspawn_environment(made, true), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1\nSYSTEMD_NSPAWN_TMPFS_TMP=0\n");
 }
 
 TEST(Limits, HaveTheUnitsOfSystemd) {

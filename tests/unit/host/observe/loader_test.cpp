@@ -24,17 +24,18 @@ public:
         if (!answer) return std::unexpected(answer.error());
         return std::map<Uuid, machine::UnitStatus>{};
     }
-    Result<> start(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
+    Result<> start(Uuid const&, std::chrono::seconds, Begun const&, Check const&) override { return {}; }
     Result<> stop(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
     void await_listener(Uuid const&, machine::UnitStatus const&, int) override {}
     Result<> halt(Uuid const&) override { return {}; }
-    Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&) override { return {}; }
+    Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&, Check const&) override { return {}; }
     Result<> kill(Uuid const&, int) override { return {}; }
     Result<> reset(Uuid const&) override { return {}; }
     Result<> set_limits(Uuid const&, std::span<machine::UnitProperty const>) override { return {}; }
     [[nodiscard]] bool has_unified_cgroups() const override { return true; }
     Result<> forget_limits(Uuid const&) override { return {}; }
     Result<> set_autostart(Uuid const&, bool) override { return {}; }
+    Result<std::string> control_group(Uuid const&) override { return std::string(); }
 };
 
 class LoaderTest : public testing::Test {

@@ -22,7 +22,8 @@ machine::Machine machine_of(std::string alias) {
 TEST(Records, AnErrorThatIsNotAboutTheFileKeepsWhatIsKnown) {
     Records records;
     EXPECT_FALSE(records.take(name, stored(machine_of("web")), 1, "start").has_failed);
-    for (ErrorKind const kind : {ErrorKind::unavailable, ErrorKind::busy, ErrorKind::timeout, ErrorKind::internal}) {
+    for (ErrorKind const kind :
+         {ErrorKind::unavailable, ErrorKind::exhausted, ErrorKind::busy, ErrorKind::timeout, ErrorKind::internal}) {
         auto const seen = records.take(name, stored(fail(kind, "too many open files")), 2, "file");
         EXPECT_TRUE(seen.has_failed);
         EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("alias":"web")"));
@@ -38,6 +39,22 @@ TEST(Records, WhatCouldNotBeReadYetIsShownAndReadAgain) {
     auto const seen = records.take(name, stored(fail(ErrorKind::unavailable, "too many open files")), 1, "start");
     EXPECT_TRUE(seen.has_failed);
     EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("state":"unreadable")"));
+}
+
+TEST(Records, TheQuotaOfATreeIsKeptFromOneLookToTheNext) {
+    Records records;
+    machine::Machine machine = machine_of("web");
+    machine.quota = 10;
+    (void)records.take(
+        name, {.stored = machine, .snapshots = std::vector<machine::Snapshot>(), .tree_limit = std::uint64_t{8} << 30},
+        1, "start");
+    auto seen = records.take(name, stored(machine), 2, "file");
+    EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("quota":8)"));
+    seen = records.take(name, {.tree_limit = fail(ErrorKind::timeout, "ask zfs")}, 3, "zfs");
+    EXPECT_TRUE(seen.has_failed);
+    EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("quota":8)"));
+    seen = records.take(name, {.tree_limit = std::optional<std::uint64_t>()}, 4, "zfs");
+    EXPECT_THAT(*seen.document->text(info::View::full), HasSubstr(R"("quota":10)"));
 }
 
 TEST(Records, WhatIsUnreadIsKnown) {

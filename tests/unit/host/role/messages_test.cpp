@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "host/role/download_messages.h"
@@ -47,7 +48,8 @@ TEST(Messages, AreReadAsTheyAreWritten) {
     expect_same<CheckedDocument>(R"({"checkedDocument":{"size":1,"digest":")" + digest + R"(","mediaType":"x"}})");
     expect_same<Signed>(R"({"signed":{"key":"RW","comment":""}})");
     expect_same<Unpack>(
-        R"({"unpack":{"compression":"auto","limits":{"entries":1,"bytes":2,"depth":3,"seconds":4},"appliesWhiteouts":true}})");
+        R"({"unpack":{"compression":"auto","limits":{"entries":1,"bytes":2,"depth":3,"seconds":4,"leastFreeBytes":5,)"
+        R"("leastFreeInodes":6},"appliesWhiteouts":true}})");
     expect_same<Unpacking>(R"({"unpacking":{"read":1,"entries":2,"bytes":3}})");
     expect_same<Unpacked>(R"({"unpacked":{"entries":1,"bytes":2,"diffId":")" + digest +
                           R"(","skippedDevices":0,"skippedAttributes":0,"hasWhiteoutNames":false}})");
@@ -111,9 +113,11 @@ TEST(Messages, OfFailuresAreMadeFitForATerminal) {
     Error const error{ErrorKind::corrupt, "read\nit", "\x1b[2J" + std::string(2000, 'x'), {"a\tb"}};
     Error const shown = error_of(failed(error));
     EXPECT_EQ(shown.kind, ErrorKind::corrupt);
-    EXPECT_EQ(shown.attempted, "read it");
-    EXPECT_EQ(shown.reason, " [2J" + std::string(996, 'x') + "...");
-    EXPECT_EQ(shown.details, std::vector<std::string>{"a b"});
+    EXPECT_EQ(shown.attempted, "read\\x0ait");
+    EXPECT_THAT(shown.reason, testing::StartsWith("\\x1b[2Jxxx"));
+    EXPECT_THAT(shown.reason, testing::EndsWith("xxx..."));
+    EXPECT_LE(shown.reason.size(), 1000);
+    EXPECT_EQ(shown.details, std::vector<std::string>{"a\\x09b"});
 }
 
 }  // namespace

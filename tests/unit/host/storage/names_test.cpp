@@ -28,7 +28,8 @@ TEST(StorageNames, RefusesWithTheReason) {
     EXPECT_EQ(problem("a/../b"), "\"a/../b\" is not a name of a tree: a component must begin with a letter or a digit");
     EXPECT_EQ(problem("-r"), "\"-r\" is not a name of a tree: a component must begin with a letter or a digit");
     EXPECT_EQ(problem("a@b"), "\"a@b\" is not a name of a tree: only letters, digits and _ . : - may be in it");
-    EXPECT_EQ(problem("a\x1b[2J"), "\"a?[2J\" is not a name of a tree: only letters, digits and _ . : - may be in it");
+    EXPECT_EQ(problem("a\x1b[2J"),
+              "\"a\\u001b[2J\" is not a name of a tree: only letters, digits and _ . : - may be in it");
     EXPECT_EQ(problem("a/b/c/d/e"), "\"a/b/c/d/e\" is not a name of a tree: it has more than 4 components");
     EXPECT_EQ(problem(std::string(121, 'a')),
               "\"" + std::string(120, 'a') + "...\" is not a name of a tree: it has more than 120 characters");

@@ -36,7 +36,7 @@ TEST(ZfsCommand, TellsKindsOfFailuresApart) {
              Case{"cannot unmount '/tank/a': pool or dataset is busy\n", ErrorKind::busy},
              Case{"cannot create 'tank/a': pool I/O is currently suspended\n", ErrorKind::unavailable},
              Case{"cannot receive: invalid stream (checksum mismatch)\n", ErrorKind::corrupt},
-             Case{"cannot create 'tank/a': out of space\n", ErrorKind::unavailable},
+             Case{"cannot create 'tank/a': out of space\n", ErrorKind::exhausted},
              Case{"unrecognized command 'bookmark'\n", ErrorKind::unsupported},
              Case{"something new\n", ErrorKind::internal},
          })

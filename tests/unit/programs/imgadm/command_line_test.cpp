@@ -9,7 +9,6 @@
 
 #include "programs/completion/completion.h"
 #include "programs/imgadm/failure.h"
-#include "programs/imgadm/harmless.h"
 #include "programs/imgadm/listing.h"
 #include "programs/imgadm/progress_output.h"
 
@@ -116,27 +115,6 @@ TEST(Failures, AreShown) {
               "\"message\":\"image \\u001b[2J is not installed\",\"details\":[\"a\\nb\"]}\n");
     EXPECT_EQ(not_installed(Error{.kind = ErrorKind::busy, .attempted = {}, .reason = "x", .details = {}}).exit,
               ExitCode::failed);
-}
-
-TEST(Harmless, KeepsATerminalAsItIs) {
-    EXPECT_EQ(harmless("alpine 3.20 äöü 日本"), "alpine 3.20 äöü 日本");
-    EXPECT_EQ(harmless("a\x1b]0;x\x07"), "a\\x1b]0;x\\x07");
-    EXPECT_EQ(harmless("\xc2\x9b"
-                       "31m"),
-              "\\x9b31m");
-    EXPECT_EQ(harmless("\xe2\x80\xae"
-                       "evil"),
-              "\\u202eevil");
-    EXPECT_EQ(harmless("\xff\xc0\x80"), "\\xff\\xc0\\x80");
-    EXPECT_EQ(harmless("\xed\xa0"
-                       "\x80"),
-              "\\xed\\xa0\\x80");
-    EXPECT_EQ(harmless("\\x1b"), "\\\\x1b");
-    EXPECT_EQ(harmless("\xf3\xa0\x81\x81"), "\\U000e0041");
-    EXPECT_EQ(width_of("äö日"), 4U);
-    EXPECT_EQ(width_of("e\u0301"), 1U);
-    EXPECT_EQ(width_of("\xff\xc3"), 2U);
-    EXPECT_EQ(width_of("한국 🐧"), 7U);
 }
 
 class ListTest : public testing::Test {

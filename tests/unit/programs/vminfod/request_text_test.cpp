@@ -65,11 +65,6 @@ TEST(Parameters, HaveKnownKeysAndFlags) {
     EXPECT_EQ(value_of(parameters, "e"), nullptr);
 }
 
-TEST(HarmlessText, HasNoBytesThatATerminalObeys) {
-    EXPECT_EQ(harmless_text("vmadm/1.0 \x1b[2Jx\n\xc3\xa4"), "vmadm/1.0 ?[2Jx???");
-    EXPECT_EQ(harmless_text(std::string(1000, 'a')), std::string(200, 'a'));
-}
-
 TEST(Routes, HaveNamesAndUrgentOnes) {
     net::HttpRouter const router(endpoint_routes());
     EXPECT_EQ(endpoint_of(router.match("GET", "/").route), Endpoint::page);

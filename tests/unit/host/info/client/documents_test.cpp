@@ -79,11 +79,6 @@ TEST(EventLines, AnEnormousValueIsCut) {
     EXPECT_TRUE(lines.ends_with("xxx...\n"));
 }
 
-TEST(HarmlessJson, MeansTheSame) {
-    EXPECT_EQ(harmless_json("{\"a\":\"\xc3\xa4\xc2\xa0\"}"), "{\"a\":\"\xc3\xa4\xc2\xa0\"}");
-    EXPECT_EQ(harmless_json("\"\x7f\xc2\x9b[2J\xc2\x80\""), R"("\u007f\u009b[2J\u0080")");
-}
-
 TEST(Documents, AreCheckedAsFarAsTheyAreUsed) {
     EXPECT_EQ(read_machines(R"([{"uuid":"x"},{"uuid":"y","state":"unreadable"}])")->size(), 2U);
     struct Row {
