@@ -17,8 +17,10 @@ from peers import FILE_SIZE, JSON, PREFIX, RAW
 class Bench:
     """What is measured with what, and the samples so far."""
 
-    def __init__(self, meter, contenders, quick, progress):
+    def __init__(self, meter, contenders, quick, progress, settled_rounds=1, least_rounds=1):
         self.meter, self.contenders, self.quick, self.progress = meter, contenders, quick, progress
+        self.least_rounds = least_rounds  # of a measure that has several
+        self.settled_rounds = settled_rounds  # how often memory is measured, after the time that it needs to settle
         self.shuffle = random.Random(1)
         self.samples = {}   # key -> contender -> list of numbers
         self.reasons = {}   # key -> contender -> why there is no number
@@ -40,6 +42,7 @@ class Bench:
     def rounds(self, count, contenders, keys, measure):
         """Calls measure(contender, round) in turns. A contender that fails is refused and left out from then on."""
         alive = list(contenders)
+        count = max(count, self.least_rounds) if count > 1 else count
         for i in range(count):
             self.progress(f"{keys[0]}: round {i + 1} of {count}")
             for contender in self.shuffle.sample(alive, len(alive)):
@@ -223,7 +226,7 @@ def idle(bench):
 
     def both(key, kind, count, begin):
         contenders = [c for c in bench.able(kind) if c.name != "no init"]
-        bench.rounds(1, contenders, [f"memory.{key}", f"anonymous.{key}", f"processes.{key}"],
+        bench.rounds(bench.settled_rounds, contenders, [f"memory.{key}", f"anonymous.{key}", f"processes.{key}"],
                      memory(key, count, begin))
         switches(key, kind, count, begin)
 
@@ -255,7 +258,7 @@ def programs(bench):
             first, last = session.start(argv, 100)
             bench.add("programs.first", contender, first)
             bench.add("programs.last", contender, last)
-            if i == 0:
+            if i < bench.settled_rounds:
                 time.sleep(settle)
                 supervisor = supervisor_processes(session.children(100))
                 bench.add("programs.memory", contender, proportional_size(supervisor))

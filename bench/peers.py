@@ -110,19 +110,22 @@ class Ours(Contender):
     static = wraps = launches = answers = upgrades = copies = hashes = serves = reports = True
     captures = (RAW, PREFIX, JSON)
 
-    def __init__(self, built, binary, agent):
+    def __init__(self, built, binary, agent, name="triton-launch", place="ours"):
         super().__init__(built)
-        self.binary, self.agent_binary = binary, agent
+        self.binary, self.agent_binary, self.name = binary, agent, name
+        # Of each build, because triton-launch looks for the agent beside itself. The longer the path, the more there is to do.
+        self.place = built / place
 
     @property
     def program(self):
-        return str(self.built / self.name)
+        return str(self.place / "triton-launch")
 
     @property
     def agent(self):
-        return str(self.built / "triton-launch-agent")  # where triton-launch looks for it
+        return str(self.place / "triton-launch-agent")
 
     def prepare(self):
+        self.place.mkdir(exist_ok=True)
         for binary, copy in ((self.binary, self.program), (self.agent_binary, self.agent)):
             pathlib.Path(copy).unlink(missing_ok=True)
             if binary.exists():
@@ -437,6 +440,11 @@ class Systemd(Contender):
         # The first command ends when the old manager has gone, the others fail until the new one listens.
         return ["/usr/bin/env", f"XDG_RUNTIME_DIR={directory}/runtime", "/bin/sh", "-c",
                 "systemctl --user daemon-reexec && until systemctl --user show --property=Version; do :; done"]
+
+
+def two_builds(built, binary, agent, other):
+    """Ours, and another build of it, whose agent is beside it."""
+    return [Ours(built, binary, agent), Ours(built, other, other.parent / "triton-launch-agent", "against", "them")]
 
 
 def contenders(built, binary, agent, cgroup_refusal):

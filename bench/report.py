@@ -98,7 +98,7 @@ TARGETS = [
     Target("configuration active after a swap, p99", "swap.off", None, statistic="p99"),
     Target("the same, Kubernetes API hung, p99", "swap.hung", 5e6, statistic="p99"),
     Target("annotation visible after a swap, p50", "annotation.time", 20e6),
-    Target("binary size", "size", 3.0 * MEGABYTE),
+    Target("binary size", "size", 2.5 * MEGABYTE),
 ]
 
 

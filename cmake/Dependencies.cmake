@@ -19,7 +19,6 @@ macro(require_library variable file package)
 endmacro()
 
 require_header(NLOHMANN_JSON_INCLUDE "nlohmann/json.hpp" nlohmann-json3-dev)
-require_library(LIBCAP libcap.a libcap-dev)
 require_library(LIBSECCOMP libseccomp.a libseccomp-dev)
 if(NOT DEFINED TRITON_TESTS OR TRITON_TESTS)
   require_header(GTEST_INCLUDE "gtest/gtest.h" libgtest-dev)

@@ -88,7 +88,12 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   list(APPEND TRITON_FREESTANDING -fno-tree-loop-distribute-patterns -fcf-protection=none)
 endif()
 
-# For parts of PID 1 that run seldom: they cost pages of the binary, not time.
+# For parts of PID 1 that run seldom: they cost pages of the binary, not time. See docs/decisions/0040-size.md.
 function(triton_small target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-Os>)
+endfunction()
+
+# For the files among these that a start, a signal or an end runs.
+function(triton_fast)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS $<$<CONFIG:Release>:-O2>)
 endfunction()
