@@ -152,7 +152,7 @@ def test_what_makes_no_sense_is_refused_by_its_member(manager, member, value, te
     _, (kind, config) = volume()
     with pytest.raises(Failed) as failure:
         client.put((kind, {**config, member: value}))
-    assert failure.value.reason.startswith(text)
+    assert failure.value.reason.startswith("objects[0]: " + text)
     assert manager.trees() == []
 
 
@@ -160,7 +160,7 @@ def test_all_objects_of_a_call_are_put_or_none(manager):
     manager.start()
     client = manager.client()
     key, config = volume()
-    with pytest.raises(Failed, match=r'objects\[1\]: VolumeConfig.VolumeID: "x" is no UUID'):
+    with pytest.raises(Failed, match=r'objects\[1\]: VolumeConfig.VolumeID: x is no UUID'):
         client.put(config, ("VolumeConfig", {"VolumeID": "x"}))
     with pytest.raises(Failed, match="there is no VolumeConfig"):
         client.call("Get", kind="VolumeConfig", key=key)
