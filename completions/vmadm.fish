@@ -92,7 +92,7 @@ complete -c vmadm -f -n __fish_use_subcommand -a receive -d 'makes a VM from a s
 complete -c vmadm -f -n __fish_use_subcommand -a recv -d 'makes a VM from a stream'
 complete -c vmadm -n '__fish_seen_subcommand_from receive recv' -s h -l help -d 'The options of this command.'
 complete -c vmadm -n '__fish_seen_subcommand_from receive recv' -s f -l file -r -d 'Reads the stream from a file (-: standard input).'
-complete -c vmadm -n '__fish_seen_subcommand_from receive recv' -l with-filesystems -d 'Gives the VM the directories of this host that it asks for.'
+complete -c vmadm -n '__fish_seen_subcommand_from receive recv' -l with-filesystems -d 'Gives the VM the directories and volumes of this host that it asks for.'
 complete -c vmadm -f -n __fish_use_subcommand -a recover -d 'finishes or undoes interrupted work'
 complete -c vmadm -n '__fish_seen_subcommand_from recover' -s h -l help -d 'The options of this command.'
 complete -c vmadm -f -n '__fish_seen_subcommand_from recover' -a '(vmadm -q list -p -o uuid,alias 2>/dev/null | tr : "\n")'

@@ -166,7 +166,7 @@ _vmadm() {
             '--help[The options of this command.]' \
             '-f[Reads the stream from a file (-\: standard input).]:value:_files' \
             '--file[Reads the stream from a file (-\: standard input).]:value:_files' \
-            '--with-filesystems[Gives the VM the directories of this host that it asks for.]' \
+            '--with-filesystems[Gives the VM the directories and volumes of this host that it asks for.]' \
             '*:file:_files' ;;
         recover) _arguments \
             '-h[The options of this command.]' \

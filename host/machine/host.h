@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/machine/unit_texts.h"
 #include "host/machine/uuid.h"
@@ -119,6 +120,33 @@ public:
     /// Errors: `invalid` when the launcher rejects it, with the reasons as details; `timeout`; `unavailable` when there
     /// is no launcher, or none that can answer.
     virtual Result<> reload(std::int64_t leader, std::int64_t root_uid) = 0;
+};
+
+/// A volume that a machine uses, by its key "<uuid>#<generation>".
+struct VolumeUse {
+    std::string volume;
+    bool is_read_only = false;
+
+    bool operator==(VolumeUse const&) const = default;
+};
+
+/// The volumes of the host. Those who use them hold them, without the volume manager.
+class Volumes {
+public:
+    virtual ~Volumes() = default;
+    /// The key of the volume that a word means: a key, a UUID or a name. Errors: `not_found`; `refused` when several
+    /// volumes have the name.
+    virtual Result<std::string> find(std::string_view word) = 0;
+    /// Called when nobody else can change what is held, so that a concurrent change of what is wanted is not lost.
+    using Wanted = std::function<Result<std::vector<VolumeUse>>()>;
+    /// Holds what is wanted, and releases everything else unless `keeps_others`. Twice is once.
+    /// Errors: `not_found` volume; `refused`: it is being deleted, it is read-only, or another user excludes this one.
+    virtual Result<> hold(Uuid const& holder, Wanted const& wanted, bool keeps_others) = 0;
+    /// Whether mounts of volumes can have the machine's own uids (idmapped mounts). If not, a volume's files belong to
+    /// the uids of one machine.
+    virtual Result<bool> maps_owners() = 0;
+    /// The machines that hold volumes.
+    virtual Result<std::vector<Uuid>> holders() = 0;
 };
 
 /// The networks of the host. A machine's unit makes its links before each start, and removes them afterwards; these

@@ -38,7 +38,7 @@ struct Nic {
     std::optional<std::string> vrrp_primary_ip = {};
 };
 
-/// A directory of the host that is visible in a machine.
+/// A directory of the host or a volume that is visible in a machine.
 struct Filesystem {
     std::string type = {};
     std::string source = {};
@@ -56,6 +56,10 @@ inline bool is_read_only(Filesystem const& filesystem) {
 inline bool is_mapped(Filesystem const& filesystem) {
     return std::ranges::find(filesystem.options, "idmap") != filesystem.options.end();
 }
+
+inline constexpr std::string_view volume_type = "volume";
+/// Whether it is a volume; its source is the volume's key then.
+inline bool is_volume(Filesystem const& filesystem) { return filesystem.type == volume_type; }
 
 /// How far the provisioning of a machine has come, according to its file, which outlives a reboot.
 enum class Phase : std::uint8_t {

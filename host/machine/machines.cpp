@@ -15,6 +15,7 @@
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "host/machine/volume_uses.h"
 #include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/read_file.h"
@@ -338,6 +339,7 @@ Result<> Machines::derive(Machine const& machine) {
     UniqueFd const files{::open(root.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     paths.has_shifted_files = files && TRY(storage::shifted_by(files.get()));
     TRY(derive_network(machine, paths));
+    TRY(derive_volumes(machine, paths));
     std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
     // customer_metadata may have passwords
     TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0600));
@@ -602,6 +604,12 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
                                    if (!machine.image_uuid) return {};
                                    return parts_.images.release(*machine.image_uuid, machine.uuid);
                                }});
+    // Only then, so that marks of earlier versions mean the steps that they meant.
+    if (!volume_uses(machine).empty())
+        operation.steps.push_back(
+            {.name = "hold of the volumes",
+             .run = [this, machine] { return hold_volumes(machine.uuid, volume_uses(machine), false); },
+             .undo = [this, uuid] { return release_all_volumes(uuid); }});
     operation.steps.push_back({.name = needs_image ? "clone of the image" : "tree",
                                .run = std::move(tree),
                                .undo = [this, uuid] { return destroy_tree(uuid); }});
@@ -671,7 +679,11 @@ Operation Machines::deletion(Uuid const& uuid) {
                  parts_.pool.destroy(*storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text()))));
              return destroy_tree(uuid);
          }},
-        {.name = "hold of the image", .run = [this, uuid] { return parts_.images.release_all(uuid); }},
+        {.name = "hold of the image",
+         .run = [this, uuid]() -> Result<> {
+             TRY(release_all_volumes(uuid));
+             return parts_.images.release_all(uuid);
+         }},
         {.name = "file of the machine", .run = [this, uuid] { return store_.remove(uuid); }},
     };
     return operation;
@@ -681,12 +693,14 @@ namespace {
 
 constexpr std::string_view quota_word = "quota";
 constexpr std::string_view tree_limit_prefix = "tree=";
+constexpr std::string_view volumes_word = "volumes";
 
 /// Which limits an update sets, and the quota of its tree before: the second line of its data in the journal. One that
 /// was killed sets no others when it is finished, because native tools may have set them.
 std::string limiting_text(std::vector<UnitProperty> const& of_unit, bool is_quota_new,
-                          std::optional<std::uint64_t> tree_limit) {
+                          std::optional<std::uint64_t> tree_limit, bool has_volumes) {
     std::string text;
+    if (has_volumes) text.append(" ").append(volumes_word);
     if (is_quota_new) text.append(" ").append(quota_word);
     if (tree_limit) text.append(" ").append(tree_limit_prefix).append(std::to_string(*tree_limit));
     for (UnitProperty const& limit : of_unit)
@@ -725,7 +739,8 @@ Operation Machines::change(Machine const& machine, bool is_resumed, NewLimits co
         .name = "update",
         .after_kill = Outcome::finished,
         .needs_host = machine.phase == Phase::installed,
-        .data = whole_text(machine) + "\n" + limiting_text(limits.of_unit, limits.is_quota_new, limits.tree_limit)};
+        .data = whole_text(machine) + "\n" +
+                limiting_text(limits.of_unit, limits.is_quota_new, limits.tree_limit, limits.has_volumes)};
     operation.steps = {
         {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
         {.name = "metadata",
@@ -744,7 +759,23 @@ Operation Machines::change(Machine const& machine, bool is_resumed, NewLimits co
              return may_be_lifted ? restore_quota(machine, limits.tree_limit) : Result<>();
          }},
     };
-    if (machine.phase != Phase::installed) return operation;
+    if (limits.has_volumes)
+        operation.steps.insert(operation.steps.begin() + 1,
+                               {.name = "hold of the volumes", .run = [this, machine, is_resumed]() -> Result<> {
+                                    auto const held = hold_volumes(machine.uuid, volume_uses(machine), true);
+                                    // Nobody knows any more what to go back to. Its next start checks this again.
+                                    bool const is_left = is_resumed && !held &&
+                                                         (held.error().kind == ErrorKind::refused ||
+                                                          held.error().kind == ErrorKind::not_found);
+                                    if (is_left) notice("filesystems: " + held.error().text());
+                                    return is_left ? Result<>() : held;
+                                }});
+    Step const release{.name = "release of the volumes",
+                       .run = [this, uuid = machine.uuid] { return release_volumes(uuid); }};
+    if (machine.phase != Phase::installed) {
+        if (limits.has_volumes) operation.steps.push_back(release);
+        return operation;
+    }
     operation.steps.push_back(
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }});
     operation.steps.push_back(
@@ -758,6 +789,7 @@ Operation Machines::change(Machine const& machine, bool is_resumed, NewLimits co
     operation.steps.push_back({.name = "autostart", .run = [this, machine] {
                                    return parts_.units.set_autostart(machine.uuid, machine.autoboot.value_or(false));
                                }});
+    if (limits.has_volumes) operation.steps.push_back(release);
     return operation;
 }
 
@@ -919,6 +951,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
             std::erase_if(limits.of_unit, [&](UnitProperty const& limit) { return !limiting.has(limit.name); });
             limits.is_quota_new = limiting.has(quota_word);
             limits.tree_limit = limiting.tree_limit();
+            limits.has_volumes = limiting.has(volumes_word);
         }
         return change(machine, true, limits);
     }
@@ -1003,6 +1036,7 @@ Result<> Machines::add(Machine machine, std::string_view command, std::function<
                        OwnMachine* source) {
     TRY(check_launch(machine));
     TRY(check_network(machine));
+    TRY(find_volumes(machine));
     if (!machine.create_only && machine.autoboot.value_or(false)) TRY(check_links(machine));
     OwnMachine own(TRY(lock(machine.uuid, command)), store_, machine.uuid);
     TRY(finish_interrupted(machine.uuid));
@@ -1073,6 +1107,12 @@ void Machines::take_back_until_rules(Operation& operation, Machine const& before
     operation.undone_before = static_cast<std::size_t>(kept - operation.steps.begin());
     for (Step& step : operation.steps) {
         if (step.name == "file of the machine") step.undo = [this, before] { return store_.save(before); };
+        if (step.name == "hold of the volumes")
+            step.undo = [this, before]() -> Result<> {
+                // That of before is held still; its file comes back after this.
+                auto const attached = attached_volumes(store_.layout(), before.uuid);
+                return hold_volumes(before.uuid, merged(volume_uses(before), TRY(attached)), false);
+            };
         if (step.name == "metadata")
             step.undo = [this, before, limits]() -> Result<> {
                 auto const written = write_config_beyond_quota(before);
@@ -1101,6 +1141,8 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     keep_stored_limits(update.machine, before, stored);
     TRY(check_launch(update.machine));
     TRY(check_network(update.machine));
+    TRY(find_volumes(update.machine));
+    limits.has_volumes = !volume_uses(stored).empty() || !volume_uses(update.machine).empty();
     TRY(check_readable(update.machine));
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
@@ -1174,6 +1216,8 @@ Result<bool> Machines::start(Uuid const& uuid) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
         write_host_name(machine, path(uuid));
         TRY(derive(machine));
+        // It may be a host that has got its machines back without the rows of its volumes.
+        if (auto const uses = volume_uses(machine); !uses.empty()) TRY(hold_volumes(uuid, uses, true));
         // A host that was installed anew does not know them. Any other has them, perhaps others that were set by native
         // tools, and starts machines on a full disk, too.
         auto const set = native_limits(store_.layout(), uuid).empty() ? apply_limits(machine) : Result<>();
@@ -1407,6 +1451,15 @@ Result<> Machines::recover(std::optional<Uuid> const& uuid, Told const& told) {
             recovered.add(recover_tree(*owner, told));
         else  // if the disk with the machines' files were not mounted, all trees would look like this
             told("tree " + tree.text() + ": belongs to no VM; vmadm recover " + owner->text() + " removes it");
+    }
+    for (Uuid const& owner : recovered.list(stray_volume_holders())) {
+        if (!is_wanted(owner)) continue;
+        is_known = true;
+        if (uuid)
+            recovered.add(recover_volumes(owner, told));
+        else
+            told("volumes of VM " + owner.text() + ": there is no such VM; vmadm recover " + owner.text() +
+                 " releases them");
     }
     for (Uuid const& owner : recovered.list(stray_networks())) {
         if (!is_wanted(owner)) continue;

@@ -28,6 +28,7 @@ struct HostParts {
     Progress progress = {};                        ///< of long work
     std::function<void(std::string)> notice = {};  ///< a sentence that the user should read
     Networks* networks = nullptr;                  ///< none: NICs are kept, but not made
+    Volumes* volumes = nullptr;                    ///< none: machines have no volumes
 };
 
 struct StopOptions {
@@ -184,6 +185,7 @@ private:
         std::vector<UnitProperty> of_unit = {};
         bool is_quota_new = false;
         std::optional<std::uint64_t> tree_limit = {};
+        bool has_volumes = false;  ///< before or after the update
     };
     Operation change(Machine const& machine, bool is_resumed, NewLimits const& limits);
     Operation reprovisioning(Machine const& machine, bool was_running, bool is_resumed);
@@ -203,6 +205,14 @@ private:
     Result<> check_links(Machine const& machine);
     /// The owners of networks that do not exist.
     Result<std::vector<Uuid>> stray_networks();
+    Result<> find_volumes(Machine& machine);
+    Result<> hold_volumes(Uuid const& uuid, std::vector<VolumeUse> const& uses, bool keeps_others);
+    /// Releases the volumes that neither the file of the machine nor its present run needs.
+    Result<> release_volumes(Uuid const& uuid);
+    Result<> release_all_volumes(Uuid const& uuid);
+    Result<> derive_volumes(Machine const& machine, MachinePaths& paths);
+    Result<std::vector<Uuid>> stray_volume_holders();
+    Result<> recover_volumes(Uuid const& owner, Told const& told);
     void reclaim_leftovers(Uuid const& uuid, std::string_view command);
     void write_host_name(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);

@@ -262,12 +262,17 @@ std::span<Row<Nic> const> table(json::TableOf<Nic, json::Reading>) {
 
 std::span<Row<Filesystem> const> table(json::TableOf<Filesystem, json::Reading>) {
     static constexpr auto rows = std::to_array<Row<Filesystem>>({
-        row_of<&Filesystem::type, Text, Filesystem>("type", "`lofs` or `bind`.", json::Need::required),
-        row_of<&Filesystem::source, PlainPath, Filesystem>("source", "A directory of the host.", json::Need::required),
+        row_of<&Filesystem::type, Text, Filesystem>(
+            "type", "`lofs` or `bind`: a directory of the host. `volume`: a volume.", json::Need::required),
+        row_of<&Filesystem::source, Line<4095>, Filesystem>(
+            "source",
+            "The absolute path of the directory; or the volume: its name, UUID or key, of which the key is kept.",
+            json::Need::required),
         row_of<&Filesystem::target, PlainPath, Filesystem>("target", "Where the machine sees it. The key of updates.",
                                                            json::Need::required),
         row_of<&Filesystem::raw, Text, Filesystem>("raw", "Stored."),
-        row_of<&Filesystem::options, TextList, Filesystem>("options", "With `ro` it is read-only."),
+        row_of<&Filesystem::options, TextList, Filesystem>(
+            "options", "`ro` or `readonly`, `rw`; for directories of the host `idmap`."),
     });
     return rows;
 }

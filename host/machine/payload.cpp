@@ -209,6 +209,7 @@ void note_unlimited(Machine const& machine, std::vector<std::string>& notices) {
 void note_filesystems(Machine const& machine, std::vector<std::string>& notices) {
     for (std::size_t i = 0; i < machine.filesystems.size(); ++i) {
         Filesystem const& filesystem = machine.filesystems[i];
+        if (is_volume(filesystem)) continue;  // its files are the machine's own
         std::string const at = "filesystems[" + std::to_string(i) + "]: ";
         if (is_mapped(filesystem) && !is_read_only(filesystem))
             notices.push_back(at +
@@ -242,21 +243,33 @@ void check_options(Filesystem const& filesystem, std::string const& at, Reader& 
         if (std::ranges::find(known, option) == known.end())
             reader.bad_value("filesystems", at + "options: unknown option " + json::quoted(option) +
                                                 " (known: ro, readonly, rw, idmap)");
+    if (is_volume(filesystem) && is_mapped(filesystem))
+        reader.bad_value("filesystems", at + "options: a volume needs no idmap: its files are the machine's own");
     if (is_read_only(filesystem) && std::ranges::find(filesystem.options, "rw") != filesystem.options.end())
         reader.bad_value("filesystems", at + "options: rw and ro exclude each other");
+}
+
+/// The source of a directory of the host.
+void check_source(Filesystem const& filesystem, std::string const& at, Reader& reader) {
+    std::string const& source = filesystem.source;
+    bool const goes_up = (source + "/").find("/../") != std::string::npos;
+    if (!source.empty() && (source.front() != '/' || goes_up))
+        reader.bad_value("filesystems", at + "source: " + json::quoted(source) +
+                                            (goes_up ? " must not have \"..\"" : " is not an absolute path"));
 }
 
 /// `before`: those that the machine has already; an earlier version has accepted any options, without effect.
 void check_filesystems(std::vector<Filesystem> const& filesystems, std::vector<Filesystem> const& before,
                        Reader& reader) {
-    static constexpr std::array<std::string_view, 2> types{"lofs", "bind"};
+    static constexpr std::array<std::string_view, 3> types{"lofs", "bind", volume_type};
     for (std::size_t i = 0; i < filesystems.size(); ++i) {
         Filesystem const& filesystem = filesystems[i];
         std::string const at = "filesystems[" + std::to_string(i) + "].";
         if (filesystem.type.empty() || filesystem.target.empty()) continue;  // its reader has reported that
         if (std::ranges::find(types, filesystem.type) == types.end())
-            reader.bad_value("filesystems",
-                             at + "type: unknown type " + json::quoted(filesystem.type) + " (known: lofs, bind)");
+            reader.bad_value("filesystems", at + "type: unknown type " + json::quoted(filesystem.type) +
+                                                " (known: lofs, bind, volume)");
+        if (!is_volume(filesystem)) check_source(filesystem, at, reader);
         auto const is_same = [&](Filesystem const& other) {
             return other.target == filesystem.target && other.options == filesystem.options;
         };

@@ -166,7 +166,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::limit_priv, TextList>("limit_priv", idle(), "Stored; it has no effect on Linux."),
         property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Stored."),
         property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Stored: no image has an mdata:execute that create could wait for. Default: 300."),
-        property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Directories of the host that it sees. `options`: `ro` or `readonly`, `rw`, `idmap`."),
+        property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Volumes, and directories of the host, that it sees. `options`: `ro` or `readonly`, `rw`; for directories `idmap`."),
         property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),
         property<&Machine::routes, Flat>("routes", keys(Place::routes_file), "Destination to gateway: an IPv4 address, `nics[N]` or `macs[MAC]`."),
         property<&Machine::tags, Flat>("tags", keys(Place::tags_file), "Keys and values of its owner."),

@@ -28,6 +28,7 @@ struct Layout {
     [[nodiscard]] std::string images() const { return root + "/var/triton/imgadm/images"; }
     [[nodiscard]] std::string nspawn() const { return root + "/run/systemd/nspawn"; }
     [[nodiscard]] std::string networks() const { return root + std::string(network::directory); }
+    [[nodiscard]] std::string volume_links() const { return root + "/run/triton/machine-volumes"; }
     [[nodiscard]] std::string links() const { return root + "/var/lib/machines"; }
     [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
 };

@@ -128,8 +128,13 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
         add_bind(text, true, paths.first_program, first_program_inside);
         add_bind(text, true, paths.network, network_inside);
     }
-    for (Filesystem const& filesystem : machine.filesystems)
-        add_bind(text, is_read_only(filesystem), filesystem.source, filesystem.target, is_mapped(filesystem));
+    for (Filesystem const& filesystem : machine.filesystems) {
+        if (is_volume(filesystem))
+            add_bind(text, is_read_only(filesystem), paths.volume_links + "/" + filesystem.source, filesystem.target,
+                     paths.maps_volume_owners);
+        else
+            add_bind(text, is_read_only(filesystem), filesystem.source, filesystem.target, is_mapped(filesystem));
+    }
     text += "\n[Network]\n";
     add(text, "Private", "yes");
     add(text, "VirtualEthernet", "no");

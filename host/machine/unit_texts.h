@@ -18,7 +18,9 @@ struct MachinePaths {
     std::string network = {};             ///< the description of its network; empty: it gets no links
     std::string first_program = {};       ///< the triton-machine-init that reads it
     std::vector<std::string> links = {};  ///< lines of the section [Network]
-    bool has_shifted_files = false;       ///< they belong to the machine's uids on the host, not to its own
+    std::string volume_links = {};        ///< the directory with a link to each of its volumes
+    bool maps_volume_owners = true;  ///< by mounts of volumes; else their files have the machine's uids of the host
+    bool has_shifted_files = false;  ///< they belong to the machine's uids on the host, not to its own
 };
 
 /// A path inside a machine with network interfaces.

@@ -145,6 +145,13 @@ std::vector<std::string> Core::users_of(VolumeKey const& key) const {
     return users;
 }
 
+std::vector<ReferenceConfig> Core::references_to(VolumeKey const& key) const {
+    std::vector<ReferenceConfig> all;
+    for (auto i = references_.lower_bound({key, ""}); i != references_.end() && i->first.volume == key; ++i)
+        all.push_back(i->second.config);
+    return all;
+}
+
 std::vector<Core::Unclaimed> Core::unclaimed() const {
     std::vector<Unclaimed> all;
     for (auto const& [key, volume] : volumes_) {

@@ -69,6 +69,7 @@ public:
     [[nodiscard]] std::vector<Unclaimed> unclaimed() const;
     /// Those who use a volume.
     [[nodiscard]] std::vector<std::string> users_of(VolumeKey const& key) const;
+    [[nodiscard]] std::vector<ReferenceConfig> references_to(VolumeKey const& key) const;
     [[nodiscard]] Ledger const& ledger() const { return ledger_; }
 
 private:

@@ -37,6 +37,10 @@ std::optional<DatastoreConfig::Type> parse_datastore_type(std::string_view name)
     return find_name<DatastoreConfig::Type>(datastore_names, name);
 }
 
+std::string shown_user(ReferenceConfig const& reference) {
+    return (reference.publisher == "vmadm" ? "machine " : "") + reference.key.user;
+}
+
 Layout layout_of(Format format) {
     return format == Format::container || format == Format::directory ? Layout::directory : Layout::file;
 }

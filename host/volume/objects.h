@@ -78,6 +78,7 @@ struct ReferenceConfig {
     ReferenceKey key;
     std::string publisher;
     bool is_verify_only = false;  ///< fetch and verify the content, but do not create the volume yet
+    bool is_read_only = false;    ///< the user does not write: several such users can share a file
 
     bool operator==(ReferenceConfig const&) const = default;
 };
@@ -99,6 +100,9 @@ struct DatastoreConfig {
 
     bool operator==(DatastoreConfig const&) const = default;
 };
+
+/// How a message names a user: "machine <uuid>" or its name.
+std::string shown_user(ReferenceConfig const& reference);
 
 std::string_view name_of(DatastoreConfig::Type type);
 std::optional<DatastoreConfig::Type> parse_datastore_type(std::string_view name);

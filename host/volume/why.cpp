@@ -67,7 +67,7 @@ std::vector<std::string> Core::why(VolumeKey const& key) const {
         }
     }
     for (auto i = references_.lower_bound({key, ""}); i != references_.end() && i->first.volume == key; ++i)
-        lines.push_back("it is used by " + i->first.user);
+        lines.push_back("it is used by " + shown_user(i->second.config));
     if (volume.unclaimed_since)
         lines.push_back("nobody claims it; it is removed in " +
                         shown_time(std::max(BootTime(0), *collect_at(volume) - now_)));

@@ -66,6 +66,7 @@ Host::Host(Options const& options, machine::Layout const& layout, std::unique_pt
       vminfod_(options),
       pool_(std::move(pool)),
       images_(layout),
+      volumes_(layout),
       running_(parts::running_host(layout, options.command)),
       machines_(layout, parts()) {}
 
@@ -82,6 +83,7 @@ machine::HostParts Host::parts() {
     machine::HostParts parts{
         .pool = *pool_, .images = images_, .units = *running_.units, .launcher = launcher_, .now = wall_microseconds};
     parts.networks = running_.networks.get();
+    parts.volumes = &volumes_;
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
         parts.progress = [this](std::string_view operation, std::string_view step) {

@@ -12,6 +12,7 @@
 #include "host/machine/listing.h"
 #include "host/machine/machines.h"
 #include "host/machine/payload.h"
+#include "host/parts/held_volumes.h"
 #include "host/parts/host_launcher.h"
 #include "host/parts/installed_images.h"
 #include "host/parts/running_host.h"
@@ -60,6 +61,7 @@ private:
     Vminfod vminfod_;
     std::unique_ptr<storage::Pool> pool_;
     parts::InstalledImages images_;
+    parts::HeldVolumes volumes_;
     parts::RunningHost running_;
     parts::HostLauncher launcher_;
     machine::Machines machines_;

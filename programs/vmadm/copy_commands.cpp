@@ -95,7 +95,8 @@ std::expected<UniqueFd, Failure> stream_file(Options const& options) {
 Outcome check_filesystems(Options const& options, machine::Machine const& machine) {
     if (machine.filesystems.empty() || options.with_filesystems) return {};
     Error error =
-        fail(ErrorKind::refused, "the VM wants directories of this host; --with-filesystems gives them").error();
+        fail(ErrorKind::refused, "the VM wants directories or volumes of this host; --with-filesystems gives them")
+            .error();
     for (machine::Filesystem const& filesystem : machine.filesystems)
         error.details.push_back(filesystem.source);
     return std::unexpected(Failure{std::move(error)});
@@ -126,7 +127,7 @@ void add_receive(CLI::App& app, Options& options) {
     add_words(app, options);
     app.add_option("-f,--file", options.file, "Reads the stream from a file (-: standard input).");
     app.add_flag("--with-filesystems", options.with_filesystems,
-                 "Gives the VM the directories of this host that it asks for.");
+                 "Gives the VM the directories and volumes of this host that it asks for.");
 }
 
 }  // namespace

@@ -4,11 +4,13 @@
 #include <array>
 #include <cstdint>
 #include <ctime>
+#include <set>
 #include <utility>
 
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "host/volume/keep/uses.h"
 #include "lib/json/text.h"
 
 namespace triton::program {
@@ -118,15 +120,52 @@ Result<> Manager::check_reference(ReferenceConfig const& config) const {
     VolumeRow const* const row = core_.row(config.key.volume);
     bool const is_file = row ? layout_of(row->format) == Layout::file : volume && volume->layout == Layout::file;
     if (!is_file || (volume && volume->is_read_only)) return {};
-    for (std::string const& user : core_.users_of(config.key.volume)) {
-        if (user != config.key.user)
-            return fail(ErrorKind::refused, "volume " + config.key.volume.text() + " is a file that " + user +
-                                                " writes; a second user needs it read-only");
+    for (ReferenceConfig const& other : core_.references_to(config.key.volume)) {
+        if (other.key.user != config.key.user && !(config.is_read_only && other.is_read_only))
+            return fail(ErrorKind::refused, "volume " + config.key.volume.text() + " is a file that " +
+                                                shown_user(other) + " writes; a second user needs it read-only");
     }
     return {};
 }
 
+void Manager::follow_machines(std::function<void()> then) {
+    keeper_.read_machine_references([this, then = std::move(then)](Result<std::vector<ReferenceConfig>> const& found) {
+        take_over(found);
+        if (then) then();
+    });
+}
+
+void Manager::take_over(Result<std::vector<ReferenceConfig>> const& found) {
+    if (!found) return log_.write(log::LogLevel::error, "no-references", found.error().text());
+    std::string const kind(config_kinds[2]);
+    std::set<std::string> keys;
+    for (ReferenceConfig const& one : *found) {
+        keys.insert(one.key.text());
+        Config const* const known = find(kind, one.key.text());
+        if (!known || std::get<ReferenceConfig>(*known) != one) tell_core(one);
+    }
+    std::vector<Name> gone;
+    for (auto const& [key, config] : configs_[kind])
+        if (publisher_of(config) == machine_publisher && !keys.contains(key)) gone.push_back({kind, key});
+    for (Name const& name : gone)
+        forget(name);
+}
+
+bool Manager::has_machine(VolumeKey const& key) const {
+    return std::ranges::any_of(core_.references_to(key),
+                               [](ReferenceConfig const& one) { return one.publisher == machine_publisher; });
+}
+
 void Manager::put(std::vector<Config> configs, Done done) {
+    bool const meets_machines = std::ranges::any_of(configs, [this](Config const& config) {
+        auto const* const reference = std::get_if<ReferenceConfig>(&config);
+        return reference && has_machine(reference->key.volume);
+    });
+    if (!meets_machines) return put_now(std::move(configs), std::move(done));
+    follow_machines([this, configs = std::move(configs), done = std::move(done)] { put_now(configs, done); });
+}
+
+void Manager::put_now(std::vector<Config> configs, Done done) {
     std::map<VolumeKey, std::string> users;  // within this call
     for (Config const& config : configs) {
         auto checked = check(config);
@@ -188,14 +227,23 @@ Result<> Manager::check_removal(std::string const& publisher, Name const& name) 
                     name.kind + " " + name.key + " is published by " + json::shown(publisher_of(*config)));
     auto const* const volume = config ? std::get_if<VolumeConfig>(config) : nullptr;
     if (!volume) return {};
-    auto const users = core_.users_of(volume->key);
+    auto const users = core_.references_to(volume->key);
     if (users.empty()) return {};
-    std::string text = "volume " + name.key + " is used by " + users.front();
+    std::string text = "volume " + name.key + " is used by " + shown_user(users.front());
     if (users.size() > 1) text += " and " + std::to_string(users.size() - 1) + " more";
     return fail(ErrorKind::busy, text);
 }
 
 void Manager::remove(std::string const& publisher, std::vector<Name> const& names, Done done) {
+    bool const meets_machines = std::ranges::any_of(names, [this](Name const& name) {
+        auto const key = name.kind == config_kinds[0] ? VolumeKey::parse(name.key) : std::nullopt;
+        return key && has_machine(*key);
+    });
+    if (!meets_machines) return remove_now(publisher, names, std::move(done));
+    follow_machines([this, publisher, names, done = std::move(done)] { remove_now(publisher, names, done); });
+}
+
+void Manager::remove_now(std::string const& publisher, std::vector<Name> const& names, Done done) {
     std::vector<Change> changes;
     for (Name const& name : names) {
         auto checked = check_removal(publisher, name);
@@ -246,11 +294,18 @@ Result<VolumeRow> Manager::made_row(std::string const& key) const {
 }
 
 void Manager::act_on_snapshot(std::string const& key, SnapshotAct act, std::string const& name, Done done) {
+    auto const parsed = VolumeKey::parse(key);
+    if (act != SnapshotAct::rollback || !parsed || !has_machine(*parsed))
+        return act_on_snapshot_now(key, act, name, std::move(done));
+    follow_machines([this, key, act, name, done = std::move(done)] { act_on_snapshot_now(key, act, name, done); });
+}
+
+void Manager::act_on_snapshot_now(std::string const& key, SnapshotAct act, std::string const& name, Done done) {
     auto const row = made_row(key);
     if (!row) return done(std::unexpected(row.error()));
-    auto const users = core_.users_of(row->key);
+    auto const users = core_.references_to(row->key);
     if (act == SnapshotAct::rollback && !users.empty())
-        return done(fail(ErrorKind::refused, "volume " + key + " is used by " + users.front() +
+        return done(fail(ErrorKind::refused, "volume " + key + " is used by " + shown_user(users.front()) +
                                                  "; a rollback would change it under its hands"));
     ++acts_;
     workers_.run(

@@ -52,6 +52,8 @@ public:
     void act_on_snapshot(std::string const& key, SnapshotAct act, std::string const& name, Done done);
     using GotSnapshots = std::function<void(Result<std::vector<storage::SnapshotFacts>> const&)>;
     void list_snapshots(std::string const& key, GotSnapshots got);
+    /// Machines hold volumes by rows of their own: takes them over as they are now, and then calls `then`.
+    void follow_machines(std::function<void()> then = {});
     void restart(std::string const& publisher);
     void complete(std::string const& publisher);
     void retry();
@@ -72,6 +74,13 @@ private:
         UniqueFd cancel;
         bool is_cancelled = false;
     };
+
+    // The same functions, when what machines hold is as the database has it: it decides what is refused.
+    void put_now(std::vector<volume::Config> configs, Done done);
+    void remove_now(std::string const& publisher, std::vector<Name> const& names, Done done);
+    void act_on_snapshot_now(std::string const& key, SnapshotAct act, std::string const& name, Done done);
+    void take_over(Result<std::vector<volume::ReferenceConfig>> const& found);
+    [[nodiscard]] bool has_machine(volume::VolumeKey const& key) const;
 
     void feed(volume::Event const& event);
     void perform(volume::Action const& action);

@@ -12,6 +12,7 @@
 
 #include "host/content/store.h"
 #include "host/systemd/daemon.h"
+#include "host/volume/keep/uses.h"
 #include "lib/base/path_watcher.h"
 #include "lib/daemon/sole_instance.h"
 #include "lib/varlink/server.h"
@@ -58,6 +59,7 @@ public:
             place.epoch = TRY(kept.epoch());
         }
         published_directory_ = place.settings.root + "/etc/triton/volumes.d";
+        uses_file_ = place.links + "/" + std::string(volume::uses_file_name);
         mailbox_ = TRY(Mailbox::create(loop_));
         keeper_ = std::make_unique<Keeper>(*mailbox_, place.site.content + "/content.db");
         workers_ = std::make_unique<Workers>(*mailbox_, place);
@@ -116,21 +118,23 @@ private:
 
     Result<> watch_files() {
         watcher_.emplace(TRY(PathWatcher::create()));
-        look_at_files();
+        (void)look_at_files();
         file_watch_ = TRY(loop_.on_readable(
             watcher_->fd(),
             [this] {
-                if (look_at_files()) publish_files();
+                for (std::size_t const changed : look_at_files())
+                    changed == 0 ? publish_files() : manager_->follow_machines();
             }));
+        manager_->follow_machines();
         return {};
     }
 
-    /// Whether something there may have changed.
-    bool look_at_files() {
-        bool const has_changed = !watcher_->take_changes().empty();
-        auto const watched = watcher_->watch({published_directory_});
+    /// Which of the watched paths may have changed.
+    std::vector<std::size_t> look_at_files() {
+        std::vector<std::size_t> changed = watcher_->take_changes();
+        auto const watched = watcher_->watch({published_directory_, uses_file_});
         if (!watched) log_.write(log::LogLevel::warning, "not-watched", watched.error().text());
-        return has_changed;
+        return changed;
     }
 
     /// What the files say now is everything that their publisher wants.
@@ -180,6 +184,7 @@ private:
     EventLoop& loop_;
     Board board_;
     std::string published_directory_;
+    std::string uses_file_;  // written after each change of what machines hold
     std::unique_ptr<Mailbox> mailbox_;
     std::unique_ptr<Keeper> keeper_;
     std::unique_ptr<Workers> workers_;

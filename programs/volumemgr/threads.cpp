@@ -7,6 +7,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "host/volume/keep/uses.h"
 #include "lib/base/start_thread.h"
 
 namespace triton::program {
@@ -77,30 +78,52 @@ void TaskThread::go() {
 }
 
 void Keeper::write(std::vector<volume::Change> changes, Done done) {
-    waiting_.insert(waiting_.end(), std::make_move_iterator(changes.begin()), std::make_move_iterator(changes.end()));
-    waiting_done_.push_back(std::move(done));
+    waiting_.push_back({std::move(changes), std::move(done)});
 }
 
 void Keeper::begin() {
-    if (is_writing_ || waiting_done_.empty()) return;
+    if (is_writing_ || waiting_.empty()) return;
     is_writing_ = true;
-    auto batch = std::make_shared<Batch>(Batch{std::exchange(waiting_, {}), std::exchange(waiting_done_, {})});
+    auto batch = std::make_shared<Batch>(std::exchange(waiting_, {}));
     thread_.run([this, batch] {
-        auto const written = write_now(*batch);
-        mailbox_.post([this, batch, written] {
+        mailbox_.post([this, batch, written = write_now(*batch)] {
             is_writing_ = false;
-            for (Done const& done : batch->done)
-                done(written);
+            for (std::size_t i = 0; i < batch->size(); ++i)
+                (*batch)[i].done(written[i]);
         });
     });
 }
 
-Result<> Keeper::write_now(Batch const& batch) {
-    if (!rows_) {
-        database_.emplace(TRY(content::Database::open(path_)));
-        rows_ = TRY(volume::Rows::open(*database_));
-    }
-    return rows_->apply(batch.changes);
+void Keeper::read_machine_references(GotReferences got) {
+    thread_.run([this, got = std::move(got)] {
+        auto const opened = open();
+        auto found =
+            opened ? volume::references_of(*database_, volume::machine_publisher) : std::unexpected(opened.error());
+        mailbox_.post([got, found = std::move(found)] { got(found); });
+    });
+}
+
+Result<> Keeper::open() {
+    if (rows_) return {};
+    database_.emplace(TRY(content::Database::open(path_)));
+    rows_ = TRY(volume::Rows::open(*database_));
+    return {};
+}
+
+/// One result for each request.
+std::vector<Result<>> Keeper::write_now(Batch const& batch) {
+    std::vector<volume::Change> all;
+    for (Request const& request : batch)
+        all.insert(all.end(), request.changes.begin(), request.changes.end());
+    auto const opened = open();
+    Result<> const together = opened ? rows_->apply(all) : opened;
+    bool const is_refused = !together && together.error().kind == ErrorKind::refused;
+    if (!is_refused || batch.size() == 1) return std::vector<Result<>>(batch.size(), together);
+    // A volume that a machine has just taken must not keep the other requests from being saved.
+    std::vector<Result<>> written;
+    for (Request const& request : batch)
+        written.push_back(rows_->apply(request.changes));
+    return written;
 }
 
 Workers::~Workers() {

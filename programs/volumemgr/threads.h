@@ -63,21 +63,26 @@ public:
     Result<> start() { return thread_.start(); }
     /// `done` is called by the loop, in the order of these calls.
     void write(std::vector<volume::Change> changes, Done done);
+    /// The references of machines, after everything that was written before. `got` is called by the loop.
+    using GotReferences = std::function<void(Result<std::vector<volume::ReferenceConfig>> const&)>;
+    void read_machine_references(GotReferences got);
     /// Begins a transaction with what waits, unless one is under way: at the end of each round.
     void begin();
-    [[nodiscard]] bool is_idle() const { return !is_writing_ && waiting_done_.empty(); }
+    [[nodiscard]] bool is_idle() const { return !is_writing_ && waiting_.empty(); }
 
 private:
-    struct Batch {
+    /// The changes of one call, which are made together or not at all.
+    struct Request {
         std::vector<volume::Change> changes;
-        std::vector<Done> done;
+        Done done;
     };
-    Result<> write_now(Batch const& batch);
+    using Batch = std::vector<Request>;
+    Result<> open();
+    std::vector<Result<>> write_now(Batch const& batch);
 
     Mailbox& mailbox_;
     std::string path_;
-    std::vector<volume::Change> waiting_;
-    std::vector<Done> waiting_done_;
+    Batch waiting_;
     bool is_writing_ = false;
     std::optional<content::Database> database_;  // of the thread
     std::optional<volume::Rows> rows_;           // likewise

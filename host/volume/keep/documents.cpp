@@ -186,7 +186,10 @@ Result<Config> read_tree(json::Object const& object, std::string_view publisher)
 
 Result<Config> read_reference(json::Object const& object, std::string_view publisher) {
     Members in("VolumeRefConfig", object);
-    ReferenceConfig config{.key = {}, .publisher = std::string(publisher), .is_verify_only = in.flag("VerifyOnly")};
+    ReferenceConfig config{.key = {},
+                           .publisher = std::string(publisher),
+                           .is_verify_only = in.flag("VerifyOnly"),
+                           .is_read_only = in.flag("ReadOnly")};
     config.key.volume = {in.uuid("VolumeID"), in.number("GenerationCounter")};
     config.key.user = in.text("AppUUID");
     if (!is_content_id(config.key.user))
@@ -250,6 +253,7 @@ struct ConfigWriter {
         out.member("VolumeID", config.key.volume.id.text());
         out.member("GenerationCounter", config.key.volume.generation).member("AppUUID", config.key.user);
         out.member("VerifyOnly", config.is_verify_only);
+        if (config.is_read_only) out.member("ReadOnly", true);
     }
     void operator()(DatastoreConfig const& config) const {
         out.member("UUID", config.id.text()).member("DsType", name_of(config.type)).member("Fqdn", config.address);

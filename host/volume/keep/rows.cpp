@@ -3,6 +3,8 @@
 #include <array>
 #include <utility>
 
+#include "host/volume/keep/uses.h"
+
 namespace triton::volume {
 
 namespace {
@@ -74,9 +76,12 @@ struct Apply {
             kind_of(config), key_of(config), publisher_of(config), config_text(config));
     }
     Result<> operator()(EraseConfig const& one) const {
+        if (auto const key = one.kind == "VolumeConfig" ? VolumeKey::parse(one.key) : std::nullopt)
+            TRY(check_unused(*key));
         return run("DELETE FROM volume_object WHERE kind = ? AND key = ?", one.kind, one.key);
     }
     Result<> operator()(VolumeRow const& row) const {
+        if (row.stage == VolumeRow::Stage::deleting) TRY(check_unused(row.key));
         return run("INSERT OR REPLACE INTO volume_made VALUES (?, ?, ?, ?, ?, ?, ?)", row.key.text(),
                    static_cast<int>(row.stage), row.bytes, row.is_in_vault, row.content, name_of(row.format),
                    row.unclaimed_seconds);
@@ -99,6 +104,14 @@ struct Apply {
     }
 
 private:
+    /// Machines hold volumes without volumemgr, which may not have noticed yet.
+    [[nodiscard]] Result<> check_unused(VolumeKey const& key) const {
+        for (ReferenceConfig const& one : TRY(references_to(database, key)))
+            if (one.publisher == machine_publisher)
+                return fail(ErrorKind::refused, "volume " + key.text() + " is used by " + shown_user(one));
+        return {};
+    }
+
     template <class... Values>
     Result<> run(std::string_view sql, Values const&... values) const {
         TRY(database.run(sql, values...));

@@ -206,7 +206,7 @@ TEST(Creation, DirectoriesOfTheHostHaveAKnownTypeAndAPlaceEach) {
                         R"(","source":"/b","target":")" + target + R"("}])");
     };
     EXPECT_EQ(fault("bind", "/y"), "none");
-    EXPECT_EQ(fault("zfs", "/y"), "filesystems[1].type: unknown type \"zfs\" (known: lofs, bind)");
+    EXPECT_EQ(fault("zfs", "/y"), "filesystems[1].type: unknown type \"zfs\" (known: lofs, bind, volume)");
     EXPECT_EQ(fault("bind", "/x"), "filesystems[1].target: /x is there twice");
     auto const options = [](std::string const& list) {
         return fault_of(R"("filesystems":[{"type":"lofs","source":"/a","target":"/x","options":)" + list + "}]");

@@ -102,6 +102,19 @@ TEST(Nspawn, DirectoriesOfTheHostAreBound) {
                                    "Bind=/mine:/mine:idmap\n"));
 }
 
+TEST(Nspawn, VolumesAreBoundByTheirLinksWithTheMachinesOwners) {
+    Machine made = limited_machine();
+    std::string const key = "00000000-0000-4000-8000-000000000001#0";
+    made.filesystems = {{"volume", key, "/data", {}, {}}, {"volume", key, "/seen", {}, {"ro"}}};
+    MachinePaths linked = paths;
+    linked.volume_links = "/run/links";
+    std::string const place = "/run/links/" + key;
+    EXPECT_THAT(nspawn_text(made, linked, systemd),
+                testing::HasSubstr("Bind=" + place + ":/data:idmap\nBindReadOnly=" + place + ":/seen:idmap\n"));
+    linked.maps_volume_owners = false;
+    EXPECT_THAT(nspawn_text(made, linked, systemd), testing::HasSubstr("Bind=" + place + ":/data\n"));
+}
+
 TEST(Environment, HasNicsAndMetadata) {
     Machine made = limited_machine();
     made.nics = {{.mac = "02:00:00:00:00:01", .nic_tag = "a", .ip = "10.0.0.1"},

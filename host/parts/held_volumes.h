@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "host/content/database.h"
+#include "host/machine/host.h"
+#include "host/machine/store.h"
+#include "host/volume/keep/uses.h"
+
+namespace triton::parts {
+
+/// The volumes of this host, as rows of content.db: no volume manager is needed. The database is opened when it is
+/// first needed; where there is none, there are no volumes.
+class HeldVolumes final : public machine::Volumes {
+public:
+    explicit HeldVolumes(machine::Layout const& layout) : root_(layout.root) {}
+    Result<std::string> find(std::string_view word) override;
+    Result<> hold(Uuid const& holder, Wanted const& wanted, bool keeps_others) override;
+    Result<bool> maps_owners() override;
+    Result<std::vector<Uuid>> holders() override;
+
+    /// For those who wait for a volume. Errors: `not_found` when there is none of that key.
+    Result<volume::KnownVolume> look_at(std::string const& key);
+
+private:
+    /// nullptr: there is no database.
+    Result<volume::Uses*> open();
+    void tell_manager() const;
+
+    std::string root_;
+    std::optional<content::Database> database_;
+    std::optional<volume::Uses> uses_;
+};
+
+}  // namespace triton::parts
