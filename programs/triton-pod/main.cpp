@@ -29,7 +29,7 @@ int be_monitor(cri::monitor::MonitorSettings const& settings, UniqueFd ready) {
         for (int const fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
             ::dup2(null.get(), fd);
     auto const become = cri::monitor::become_monitor(settings);
-    auto monitor = become ? cri::monitor::Monitor::create(std::move(listener)) : std::unexpected(become.error());
+    auto monitor = become ? cri::monitor::Monitor::create(std::move(listener), settings.state) : std::unexpected(become.error());
     if (!monitor) {
         (void)write_all(ready.get(), monitor.error().text());
         return 1;

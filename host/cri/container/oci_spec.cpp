@@ -184,6 +184,16 @@ Result<> add_linux(Writer& out, v1::ContainerConfig const& config, SpecSurroundi
     return {};
 }
 
+std::vector<std::string> with_terminal_type(json::Node const& environment) {
+    std::vector<std::string> variables;
+    if (auto const* const list = environment.get<json::Array>())
+        for (json::Node const& one : *list)
+            if (auto const* const text = one.get<std::string>()) variables.push_back(*text);
+    if (std::ranges::none_of(variables, [](std::string const& one) { return one.starts_with("TERM="); }))
+        variables.emplace_back("TERM=xterm");
+    return variables;
+}
+
 }  // namespace
 
 Result<std::string> make_spec(v1::ContainerConfig const& config, SpecSurroundings const& around) {
@@ -210,7 +220,7 @@ Result<std::string> make_spec(v1::ContainerConfig const& config, SpecSurrounding
     return std::move(out.close('}')).text();
 }
 
-Result<std::string> make_process(std::string_view spec, std::vector<std::string> const& command) {
+Result<std::string> make_process(std::string_view spec, std::vector<std::string> const& command, bool is_terminal) {
     TRY(check_texts(command, "an argument"));
     if (command.empty() || command.front().empty()) return fail(ErrorKind::invalid, "there is no command");
     json::ProblemList problems(1);
@@ -224,7 +234,9 @@ Result<std::string> make_process(std::string_view spec, std::vector<std::string>
         if (member.key == "args")
             out.list(command);
         else if (member.key == "terminal")
-            out.value(false);
+            out.value(is_terminal);
+        else if (member.key == "env" && is_terminal)
+            out.list(with_terminal_type(member.node));
         else
             out.value(member.node);
     }

@@ -48,7 +48,8 @@ struct SpecSurroundings {
 /// Errors: those of the parts, which name what is wrong with the request.
 Result<std::string> make_spec(runtime::v1::ContainerConfig const& config, SpecSurroundings const& around);
 
-/// process.json of a command in a container whose config.json that is. Errors: `corrupt`.
-Result<std::string> make_process(std::string_view spec, std::vector<std::string> const& command);
+/// process.json of a command in a container whose config.json that is. With a terminal it has a TERM, as containers
+/// with one have. Errors: `corrupt`.
+Result<std::string> make_process(std::string_view spec, std::vector<std::string> const& command, bool is_terminal);
 
 }  // namespace triton::cri

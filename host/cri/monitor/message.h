@@ -3,8 +3,10 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/result.h"
@@ -21,7 +23,7 @@ inline constexpr std::size_t most_texts = 32;
 enum class Kind : std::uint32_t {
     // Requests. Each has one answer of the same sequence.
     table = 1,    ///< answered by a `container` for each, then `answer`; from then on `exited` is told
-    create = 2,   ///< see CreateText; numbers: mount flags. answer: the pid
+    create = 2,   ///< see CreateText; numbers[0]: StreamBit of its input and terminal. answer: the pid
     start = 3,    ///< texts: runtime
     signal = 4,   ///< numbers: signal
     destroy = 5,  ///< from the runtime, with its root; the monitor forgets it
@@ -29,10 +31,27 @@ enum class Kind : std::uint32_t {
     execute = 7,  ///< see ExecuteText; descriptors: output, errors. answer: exit code, when it has ended
     abort = 8,    ///< kills the command of the `execute` whose sequence is numbers[0]
     end = 9,      ///< destroys all containers, and ends
+    // Requests with the socket of a session as the descriptor; numbers[0]: StreamBit. See Sessions.
+    execute_streams = 10,  ///< see ExecuteText: a command, when its session begins
+    attach = 11,
+    forward = 12,  ///< texts: path of the network namespace, or empty: that of the monitor
+    // What the stream server says in a session.
+    begin = 20,    ///< the client is there with all of its streams
+    resize = 21,   ///< numbers: width and height of the terminal
+    connect = 22,  ///< numbers[0]: port
+    // What it says to the daemon.
+    redeem = 30,  ///< texts: a token
     // Answers and events.
     answer = 100,     ///< numbers: 0 or an ErrorKind + 1, then the result; texts: the reason
     container = 101,  ///< numbers: see ContainerNumber
     exited = 102,     ///< the same
+    opened = 110,     ///< descriptors: the ends of streams; numbers[0]: StreamBit, which of them
+    ended = 111,      ///< numbers: as of `answer`, then how many bytes of output were lost; the last message
+    connected = 112,  ///< of the same sequence as `connect`; the socket, or texts: the reason
+    // What the daemon says to the stream server.
+    serve = 130,     ///< descriptor: a listening socket
+    redeemed = 131,  ///< of the same sequence; numbers[0]: the kind of session, 0: there is no such ticket;
+                     ///< numbers[1]: StreamBit; numbers[2]: an ErrorKind + 1 with the reason as text; its socket
 };
 
 /// texts of `create`.
@@ -53,6 +72,21 @@ enum ExecuteText : std::size_t {
     execute_process,  ///< path of its process.json
     execute_texts,
 };
+/// Streams, as bits of a number.
+enum StreamBit : std::int64_t {
+    stream_input = 1,
+    stream_output = 2,
+    stream_errors = 4,
+    stream_terminal = 8,     ///< the others are one terminal
+    stream_input_once = 16,  ///< the input ends with the first client that was attached to it
+};
+/// Those whose condition holds.
+constexpr std::int64_t bits(std::initializer_list<std::pair<bool, StreamBit>> conditions) {
+    std::int64_t sum = 0;
+    for (auto const& [holds, bit] : conditions)
+        if (holds) sum |= bit;
+    return sum;
+}
 /// Where a container is, as a number of its description.
 enum ContainerPhase : std::int64_t { phase_making, phase_created, phase_running, phase_exited };
 enum ContainerNumber : std::size_t {

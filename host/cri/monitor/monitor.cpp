@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <csignal>
 
-#include <poll.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -29,7 +28,7 @@ Message description(std::string const& id, Kind kind, std::array<std::int64_t, c
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener) {
+Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener, std::string state) {
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -40,38 +39,36 @@ Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener) {
     if (::listen(listener.get(), most_clients) != 0) return fail(errno, "listen");
     UniqueFd signals{::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK)};
     if (!signals) return fail(errno, "make a signalfd");
-    return std::unique_ptr<Monitor>(new Monitor(std::move(listener), std::move(signals)));
+    return std::unique_ptr<Monitor>(new Monitor(std::move(listener), std::move(signals), std::move(state)));
 }
 
 void Monitor::run() {
     while (!is_over_) {
-        std::vector<pollfd> polled{{signals_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}};
-        std::vector<Client> clients;
-        for (auto const& [client, socket] : clients_) {
-            clients.push_back(client);
-            polled.push_back({socket.get(), POLLIN, 0});
-        }
-        std::size_t const first_stream = polled.size();
-        std::vector<std::pair<std::string, bool>> streams;
-        for (auto& [id, container] : containers_) {
+        polled_.clear();
+        // What containers have written comes before their ends.
+        for (auto const& [id, container] : containers_) {
             for (bool const is_errors : {false, true}) {
                 Stream const& stream = is_errors ? container.errors : container.output;
-                if (!stream.pipe) continue;
-                streams.emplace_back(id, is_errors);
-                polled.push_back({stream.pipe.get(), POLLIN, 0});
+                if (stream.pipe)
+                    polled_.add(stream.pipe.get(), POLLIN, [this, id = id, is_errors] {
+                        Container* const one = find(id);
+                        if (one) read_output(*one, is_errors ? one->errors : one->output, false);
+                    });
             }
         }
-        if (::poll(polled.data(), polled.size(), next_timeout()) < 0) continue;
-        for (std::size_t i = 0; i < streams.size(); ++i) {
-            if (polled[first_stream + i].revents == 0) continue;
-            Container* const container = find(streams[i].first);
-            if (container) read_output(*container, streams[i].second ? container->errors : container->output, false);
-        }
-        if (polled[0].revents != 0) reap();
+        polled_.add(signals_.get(), POLLIN, [this] { reap(); });
+        for (auto const& [client, socket] : clients_)
+            polled_.add(socket.get(), POLLIN, [this, client = client] { hear(client); });
+        sessions_.add_to(polled_);
+        for (auto& [id, container] : containers_)
+            container.streams.add_to(polled_, [this, id = id] {
+                Container* const one = find(id);
+                return one ? &one->streams : nullptr;
+            });
+        polled_.add(listener_.get(), POLLIN, [this] { accept_client(); });
+        polled_.wait(next_timeout());
         kill_late_jobs();
-        for (std::size_t i = 0; i < clients.size(); ++i)
-            if (polled[2 + i].revents != 0) hear(clients[i]);
-        if (polled[1].revents != 0) accept_client();
+        sessions_.go_on_with_late_connections();
     }
 }
 
@@ -101,6 +98,9 @@ void Monitor::handle(Client client, Received received) {
         case Kind::execute: return execute(client, received);
         case Kind::abort: return abort(client, request);
         case Kind::end: return end(client, request);
+        case Kind::execute_streams:
+        case Kind::attach:
+        case Kind::forward: return open_session(client, received);
         case Kind::reopen: {
             Container* const container = find(request.container);
             if (!container || !container->log)
@@ -109,9 +109,18 @@ void Monitor::handle(Client client, Received received) {
             auto const opened = container->log->reopen();
             return answer(client, request.sequence, opened ? Result<std::int64_t>(0) : std::unexpected(opened.error()));
         }
+        case Kind::begin:
+        case Kind::resize:
+        case Kind::connect:
+        case Kind::redeem:
         case Kind::answer:
         case Kind::container:
-        case Kind::exited: break;
+        case Kind::exited:
+        case Kind::opened:
+        case Kind::ended:
+        case Kind::connected:
+        case Kind::serve:
+        case Kind::redeemed: break;
     }
     drop(client);
 }
@@ -173,6 +182,8 @@ void Monitor::container_ended(Container& container, int status) {
     container.log->write(rest);
     container.output.pipe = {};
     container.errors.pipe = {};
+    container.terminal = {};
+    sessions_.container_ended(container.streams);
     container.phase = phase_exited;
     container.exit_code = exit_code_of(status);
     container.exited_at = wall_nanoseconds();
@@ -194,15 +205,16 @@ void Monitor::read_output(Container& container, Stream& stream, bool to_the_end)
             return;
         }
         std::string lines;
-        stream.lines->add({buffer.data(), static_cast<std::size_t>(size)}, wall_nanoseconds(), lines);
+        std::string_view const bytes(buffer.data(), static_cast<std::size_t>(size));
+        stream.lines->add(bytes, wall_nanoseconds(), lines);
         container.log->write(lines);
+        container.streams.pass_on(bytes, &stream == &container.errors);
         left -= std::min(left, static_cast<std::size_t>(size));
     }
 }
 
 int Monitor::next_timeout() const {
-    if (jobs_.empty()) return -1;
-    TimePoint earliest = TimePoint::max();
+    TimePoint earliest = sessions_.deadline();
     for (Job const& job : jobs_)
         if (!job.command) earliest = std::min(earliest, job.deadline);
     if (earliest == TimePoint::max()) return -1;
@@ -224,6 +236,23 @@ void Monitor::kill_late_jobs() {
 Monitor::Container* Monitor::find(std::string const& id) {
     auto const found = containers_.find(id);
     return found == containers_.end() ? nullptr : &found->second;
+}
+
+ContainerStreams* Monitor::streams_of(std::string const& container) {
+    Container* const found = find(container);
+    return found && found->phase == phase_running ? &found->streams : nullptr;
+}
+
+void Monitor::resize(std::string const& container, std::int64_t width, std::int64_t height) {
+    Container const* const found = find(container);
+    if (found && found->terminal) resize_terminal(found->terminal.get(), width, height);
+}
+
+void Monitor::open_session(Client client, Received& received) {
+    if (received.descriptors.size() != 1)
+        return answer(client, received.message.sequence, fail(ErrorKind::invalid, "a session needs its socket"));
+    auto const opened = sessions_.open(received.message, std::move(received.descriptors.front()));
+    answer(client, received.message.sequence, opened ? Result<std::int64_t>(0) : std::unexpected(opened.error()));
 }
 
 void Monitor::list(Client client, Message const& request) {

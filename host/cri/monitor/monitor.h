@@ -13,8 +13,11 @@
 
 #include <sys/types.h>
 
+#include "host/cri/monitor/console_socket.h"
 #include "host/cri/monitor/container_log.h"
+#include "host/cri/monitor/container_streams.h"
 #include "host/cri/monitor/message.h"
+#include "host/cri/monitor/sessions.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -28,10 +31,11 @@ namespace triton::cri::monitor {
 /// Of a status as of wait(2): 128 and the signal for one that a signal has ended, as shells have it.
 int exit_code_of(int status);
 
-class Monitor {
+class Monitor : private SessionHost {
 public:
-    /// `listener`: a SEQPACKET socket that has its name. Errors: those of listen(2) and signalfd(2).
-    static Result<std::unique_ptr<Monitor>> create(UniqueFd listener);
+    /// `listener`: a SEQPACKET socket that has its name. `state`: the directory of the pod. Errors: those of listen(2)
+    /// and signalfd(2).
+    static Result<std::unique_ptr<Monitor>> create(UniqueFd listener, std::string state);
     /// Until it was told to end.
     void run();
 
@@ -55,6 +59,10 @@ private:
         Stream output;
         Stream errors;
         bool is_mounted = false;
+        std::int64_t wanted = 0;  // StreamBit
+        ConsoleSocket console;    // while it is being made
+        UniqueFd terminal;
+        ContainerStreams streams;
     };
     /// A run of the runtime's program for a request.
     struct Job {
@@ -66,13 +74,24 @@ private:
         TimePoint deadline;
         pid_t command = 0;  // of `execute`: what it has started
         bool is_aborted = false;
+        std::uint64_t session = 0;  // of a command whose client is there, in place of `client` and `sequence`
     };
     struct Exit {
         pid_t pid;
         int status;
     };
 
-    Monitor(UniqueFd listener, UniqueFd signals) : listener_(std::move(listener)), signals_(std::move(signals)) {}
+    Monitor(UniqueFd listener, UniqueFd signals, std::string state)
+        : listener_(std::move(listener)),
+          signals_(std::move(signals)),
+          state_(state),
+          sessions_(*this, std::move(state)) {}
+
+    ContainerStreams* streams_of(std::string const& container) override;
+    void resize(std::string const& container, std::int64_t width, std::int64_t height) override;
+    Result<> start_command(std::uint64_t session, std::string const& container, std::string const& process,
+                           StreamEnds const& streams, std::string const& console) override;
+    void open_session(Client client, Received& received);
 
     void accept_client();
     void hear(Client client);
@@ -80,6 +99,7 @@ private:
     void reap();
     void job_ended(Job job, int status);
     void command_ended(Job const& job, int status);
+    void report(Job const& job, Result<std::int64_t> const& result);
     void container_ended(Container& container, int code);
     [[nodiscard]] int next_timeout() const;
     void kill_late_jobs();
@@ -100,6 +120,8 @@ private:
     Result<pid_t> run_runtime(Container const& container, std::vector<std::string> const& words, int in, int out,
                               int errors);
     Result<> mount_root(Container& container);
+    Result<pid_t> begin_container(Container& container);
+    Result<> adopt_terminal(Container& container);
     void read_output(Container& container, Stream& stream, bool to_the_end);
     [[nodiscard]] Error runtime_error(Container const& container, int code) const;
     std::optional<int> take_exit(pid_t pid);
@@ -112,6 +134,9 @@ private:
 
     UniqueFd listener_;
     UniqueFd signals_;
+    std::string state_;
+    PollSet polled_;
+    Sessions sessions_;
     std::map<Client, UniqueFd> clients_;
     Client next_client_ = 1;
     std::vector<Client> listening_;

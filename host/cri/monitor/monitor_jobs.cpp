@@ -228,24 +228,8 @@ void Monitor::create(Client client, Message& request) {
     Container& container = containers_[request.container];
     container.id = request.container;
     container.settings = std::move(request.texts);
-    auto const begin = [&]() -> Result<pid_t> {
-        container.log = TRY(ContainerLog::open(container.settings[create_log]));
-        Pipe output = TRY(make_pipe());
-        Pipe errors = TRY(make_pipe());
-        for (Pipe const* pipe : {&output, &errors}) {
-            ::fcntl(pipe->reader.get(), F_SETFL, O_NONBLOCK);
-            ::fcntl(pipe->reader.get(), F_SETPIPE_SZ, pipe_size);
-        }
-        TRY(mount_root(container));
-        std::string const bundle = container.settings[create_bundle];
-        pid_t const pid =
-            TRY(run_runtime(container, {"create", "--bundle", bundle, "--pid-file", bundle + "/pid", container.id}, -1,
-                            output.writer.get(), errors.writer.get()));
-        container.output = {std::move(output.reader), &container.log->output()};
-        container.errors = {std::move(errors.reader), &container.log->errors()};
-        return pid;
-    };
-    auto const pid = begin();
+    container.wanted = request.numbers[0];
+    auto const pid = begin_container(container);
     if (pid)
         return jobs_.push_back(
             {Kind::create, client, request.sequence, request.container, *pid, steady_now() + runtime_limit});
@@ -253,10 +237,57 @@ void Monitor::create(Client client, Message& request) {
     destroyed(request.container);
 }
 
+Result<pid_t> Monitor::begin_container(Container& container) {
+    container.log = TRY(ContainerLog::open(container.settings[create_log]));
+    TRY(mount_root(container));
+    std::string const bundle = container.settings[create_bundle];
+    std::vector<std::string> words{"create", "--bundle", bundle, "--pid-file", bundle + "/pid"};
+    if ((container.wanted & stream_terminal) != 0) {
+        container.console = TRY(ConsoleSocket::create(state_));
+        words.insert(words.end(), {"--console-socket", container.console.path(), container.id});
+        return run_runtime(container, words, -1, -1, -1);
+    }
+    words.push_back(container.id);
+    Pipe output = TRY(make_pipe());
+    Pipe errors = TRY(make_pipe());
+    for (Pipe const* pipe : {&output, &errors}) {
+        ::fcntl(pipe->reader.get(), F_SETFL, O_NONBLOCK);
+        ::fcntl(pipe->reader.get(), F_SETPIPE_SZ, pipe_size);
+    }
+    Pipe input;
+    if ((container.wanted & stream_input) != 0) {
+        input = TRY(make_pipe());
+        ::fcntl(input.writer.get(), F_SETFL, O_NONBLOCK);
+    }
+    pid_t const pid = TRY(run_runtime(container, words, input.reader ? input.reader.get() : -1, output.writer.get(),
+                                      errors.writer.get()));
+    container.output = {std::move(output.reader), &container.log->output()};
+    container.errors = {std::move(errors.reader), &container.log->errors()};
+    if (input.writer)
+        container.streams.set_input(std::move(input.writer), false, (container.wanted & stream_input_once) != 0);
+    return pid;
+}
+
+/// The runtime has made the terminal: one descriptor is what the container writes, another its input.
+Result<> Monitor::adopt_terminal(Container& container) {
+    if (!container.console) return {};
+    container.terminal = TRY(container.console.take());
+    container.console = {};
+    container.output = {UniqueFd{::fcntl(container.terminal.get(), F_DUPFD_CLOEXEC, 0)}, &container.log->output()};
+    if ((container.wanted & stream_input) != 0)
+        container.streams.set_input(UniqueFd{::fcntl(container.terminal.get(), F_DUPFD_CLOEXEC, 0)}, true, false);
+    return {};
+}
+
 void Monitor::created(Job const& job, Container& container, int code) {
     auto const pid = code == 0 ? read_pid(container.settings[create_bundle] + "/pid") : std::nullopt;
     if (!pid) {
         answer(job.client, job.sequence, std::unexpected(runtime_error(container, code)));
+        return destroyed(job.container);
+    }
+    if (auto const adopted = adopt_terminal(container); !adopted) {
+        answer(job.client, job.sequence, std::unexpected(adopted.error()));
+        container.pid = *pid;  // is killed
         return destroyed(job.container);
     }
     container.pid = *pid;
@@ -319,6 +350,31 @@ void Monitor::execute(Client client, Received& received) {
     jobs_.back().container = request.container + "\n" + pid_file;
 }
 
+Result<> Monitor::start_command(std::uint64_t session, std::string const& container, std::string const& process,
+                                StreamEnds const& streams, std::string const& console) {
+    Container* const found = find(container);
+    if (!found) return fail(ErrorKind::refused, "container " + container + " does not run");
+    std::string const pid_file = process + ".pid";
+    std::vector<std::string> words{"exec", "--detach", "--pid-file", pid_file, "--process", process};
+    if (!console.empty()) words.insert(words.end(), {"--tty", "--console-socket", console});
+    words.push_back(found->id);
+    auto const number = [](UniqueFd const& end) { return end ? end.get() : -1; };
+    pid_t const pid =
+        TRY(run_runtime(*found, words, number(streams.input), number(streams.output), number(streams.errors)));
+    jobs_.push_back({Kind::execute, 0, 0, container + "\n" + pid_file, pid, steady_now() + runtime_limit});
+    jobs_.back().session = session;
+    return {};
+}
+
+/// To whoever waits for the end of a job.
+void Monitor::report(Job const& job, Result<std::int64_t> const& result) {
+    if (job.session == 0) return answer(job.client, job.sequence, result);
+    std::string const pid_file = job.container.substr(job.container.find('\n') + 1);
+    ::unlink(pid_file.c_str());
+    ::unlink(pid_file.substr(0, pid_file.size() - (sizeof ".pid" - 1)).c_str());
+    sessions_.command_ended(job.session, result);
+}
+
 void Monitor::abort(Client client, Message const& request) {
     for (Job& job : jobs_) {
         if (job.kind != Kind::execute || job.client != client ||
@@ -354,7 +410,7 @@ void Monitor::job_ended(Job job, int status) {
     Container* const container = find(id);
     int const code = exit_code_of(status);
     if (!container) {
-        answer(job.client, job.sequence, fail(ErrorKind::refused, "container " + id + " was removed"));
+        report(job, fail(ErrorKind::refused, "container " + id + " was removed"));
     } else if (job.kind == Kind::create) {
         created(job, *container, code);
     } else if (job.kind == Kind::start) {
@@ -373,16 +429,17 @@ void Monitor::job_ended(Job job, int status) {
         if (pid && current != jobs_.end()) {
             current->command = *pid;
             if (current->is_aborted) kill_family(current->command);
+            if (job.session != 0) sessions_.command_started(job.session);
             return;
         }
         if (current != jobs_.end()) jobs_.erase(current);
-        answer(job.client, job.sequence, std::unexpected(runtime_error(*container, code)));
+        report(job, std::unexpected(runtime_error(*container, code)));
     }
     finish_end();
 }
 
 void Monitor::command_ended(Job const& job, int status) {
-    answer(job.client, job.sequence, exit_code_of(status));
+    report(job, exit_code_of(status));
     finish_end();
 }
 

@@ -19,8 +19,6 @@ constexpr std::int64_t longest_grace_seconds = 366 * 24 * 3600;
 Result<> check_container(v1::ContainerConfig const& config) {
     if (config.metadata().name().empty()) return fail(ErrorKind::invalid, "config.metadata needs a name");
     if (config.image().image().empty()) return fail(ErrorKind::invalid, "config.image needs an image");
-    if (config.tty() || config.stdin())
-        return fail(ErrorKind::unsupported, "containers with tty or stdin are not supported");
     if (config.cdi_devices_size() > 0) return fail(ErrorKind::unsupported, "devices of CDI are not supported");
     bool const is_below = ("/" + config.log_path() + "/").find("/../") == std::string::npos;
     if (!is_below)

@@ -107,6 +107,10 @@ Result<> remove_container_files(HostFacts const& facts, record::Container const&
 
 monitor::Message create_message(HostFacts const& facts, record::Container const& container, std::string const& tree) {
     monitor::Message message{.kind = monitor::Kind::create, .container = container.id()};
+    v1::ContainerConfig const& config = container.config();
+    message.numbers[0] = monitor::bits({{config.stdin(), monitor::stream_input},
+                                        {config.tty(), monitor::stream_terminal},
+                                        {config.stdin_once(), monitor::stream_input_once}});
     message.texts.resize(monitor::create_texts);
     message.texts[monitor::create_runtime] = facts.settings.runtime;
     message.texts[monitor::create_state] = facts.places.runtime();

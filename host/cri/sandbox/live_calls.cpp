@@ -98,7 +98,7 @@ void Pods::execute(CallPtr const& call, v1::ExecSyncRequest const& request) {
         [this, call = CallPtr(call), id, bundle, file, command, seconds, pod = container->second.pod]() mutable {
             auto const write = [&]() -> Result<> {
                 std::string const spec = TRY(read_file(bundle + "/config.json", largest_spec));
-                return write_file(file, TRY(make_process(spec, command)), false);
+                return write_file(file, TRY(make_process(spec, command, false)), false);
             };
             auto const written = std::make_shared<Result<>>(write());
             around_.post([this, call = std::exchange(call, nullptr), id, file, seconds, pod, written] {

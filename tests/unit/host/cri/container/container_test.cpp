@@ -199,7 +199,7 @@ TEST(OciSpec, IsWholeAndCommandsHaveItsProcess) {
         .hostname = "pod", .files = {.memory = "/m"}, .namespaces = {{"mount"}, {"pid"}}, .cgroups_path = "/a/b"};
     around.capabilities = all_capabilities;
     std::string const spec = make_spec(config, around).value();
-    std::string const process = make_process(spec, {"ls", "-l"}).value();
+    std::string const process = make_process(spec, {"ls", "-l"}, false).value();
     json::ProblemList problems(1);
     auto const node = json::read_json(process, {}, problems).value();
     EXPECT_EQ(json::text_of(node, "cwd"), "/");
