@@ -49,6 +49,7 @@ struct UnitStatus {
     std::int64_t ended_at = 0;     ///< likewise
     std::int64_t exit_status = 0;  ///< of a machine that has ended
     std::int64_t restarts = 0;
+    std::string waits_for = {};  ///< what a machine that is starting waits for before its PID 1; add_awaited() adds it
 
     [[nodiscard]] bool is_down() const { return activity == Activity::inactive || activity == Activity::failed; }
 };

@@ -279,6 +279,10 @@ std::string table_text(std::span<json::Node const> machines, std::span<ListColum
         std::string line;
         for (ListColumn const& column : columns) {
             std::string text = text::printable(text_at(machine, column.key));
+            // People read this column to see whether a machine is up; programs read `-p` and `-j`, where it is one
+            // word.
+            std::string const awaited = column.key == "state" ? text_at(machine, "waits_for") : "";
+            if (!awaited.empty()) text += ", waits for " + text::printable(awaited);
             if (column.key == "type") text.resize(std::min<std::size_t>(text.size(), 4));
             line += text::padded(text.empty() ? "-" : std::move(text), column.width) + "  ";
         }

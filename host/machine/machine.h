@@ -154,6 +154,7 @@ struct Machine {
     std::optional<std::string> exit_timestamp = {};
     std::optional<std::int64_t> exit_status = {};
     std::optional<std::int64_t> init_restarts = {};
+    std::optional<std::string> waits_for = {};
     std::optional<std::string> last_modified = {};
     std::optional<std::string> zonepath = {};
     std::optional<std::string> zfs_filesystem = {};

@@ -144,6 +144,10 @@ void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid) {
     status.exit_status = exit->exit_status;
 }
 
+void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid) {
+    if (status.activity == UnitStatus::Activity::activating) status.waits_for = awaited_volume(store.layout(), uuid);
+}
+
 void observe(Machine& machine, UnitStatus const& status) {
     machine.state = state_of(machine.phase, status.activity);
     bool const runs = status.leader > 0 && !status.is_down();
@@ -154,6 +158,7 @@ void observe(Machine& machine, UnitStatus const& status) {
         machine.exit_status = status.exit_status;
     }
     if (status.restarts > 0) machine.init_restarts = status.restarts;
+    if (machine.state == State::starting && !status.waits_for.empty()) machine.waits_for = status.waits_for;
 }
 
 void Machines::observe_files(Machine& machine) const {
@@ -246,6 +251,7 @@ Result<Machines::Listed> Machines::list() {
         UnitStatus status;
         if (units && units->contains(machine.uuid)) status = units->at(machine.uuid);
         add_last_exit(status, store_, machine.uuid);
+        add_awaited(status, store_, machine.uuid);
         observe_files(machine);
         if (auto const limit = limits.find(tree_of(machine.uuid)); limit != limits.end())
             observe_quota(machine, limit->second);
@@ -262,6 +268,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
     if (!told && has_systemd) notice("the state of VM " + uuid.text() + " is not known: " + told.error().text());
     UnitStatus status = told.value_or(UnitStatus{});
     add_last_exit(status, store_, uuid);
+    add_awaited(status, store_, uuid);
     observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
     if (auto const limit = tree_limit(uuid).value_or(std::nullopt)) observe_quota(machine, *limit);

@@ -253,6 +253,9 @@ private:
 /// Adds the last exit of a machine that is down to its status, unless systemd knows of a later one.
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid);
 
+/// Adds what a machine that is starting waits for to its status.
+void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid);
+
 /// Adds what systemd says to a machine.
 void observe(Machine& machine, UnitStatus const& status);
 

@@ -180,6 +180,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::exit_status, Whole<INT64_MIN, INT64_MAX>>("exit_status", seen({4, "EXIT"}), "How it ended."),
         property<&Machine::exit_timestamp, Name>("exit_timestamp", seen({24}), "When it ended."),
         property<&Machine::init_restarts, Count>("init_restarts", seen(), "How often systemd has restarted it."),
+        property<&Machine::waits_for, Line<4096>>("waits_for", seen({40}), "What a machine that is `starting` waits for: a volume, and why it is not there."),
         property<&Machine::create_timestamp, Name>("create_timestamp", {.set = Set::by_us, .column = {24}}, "When it was created."),
         property<&Machine::last_modified, Name>("last_modified", seen(), "When its properties were changed."),
         property<&Machine::server_uuid, UuidText>("server_uuid", seen(), "The host that it is on."),

@@ -62,6 +62,7 @@ Result<machine::Machine> Loader::read_stored(std::string const& name) {
 Result<machine::UnitStatus> Loader::read_unit(Uuid const& uuid, bool is_refresh) {
     machine::UnitStatus status = TRY(ask_unit(uuid, is_refresh));
     machine::add_last_exit(status, host_.machines.store(), uuid);
+    machine::add_awaited(status, host_.machines.store(), uuid);
     return status;
 }
 

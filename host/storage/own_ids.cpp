@@ -22,13 +22,12 @@ namespace triton::storage {
 
 namespace {
 
-class Restorer {
+/// Changes the owners of one range of uids to those of another.
+class Shifter {
 public:
-    explicit Restorer(std::uint32_t first) : first_(first) {}
+    Shifter(std::uint32_t from, std::uint32_t to) : from_(from), to_(to) {}
 
-    Result<> enter(DirectoryStack const& stack, struct stat const& status) {
-        return restore({stack.fd(), ".", stack.fd()}, status, stack.shown());
-    }
+    Result<> enter(DirectoryStack const& /*stack*/, struct stat const& /*status*/) { return {}; }
     Result<> entry(DirectoryStack const& stack, std::string const& name, struct stat const& status) {
         // The second name of a file finds owners that are right, and attributes that need no second look.
         if (status.st_nlink > 1 && !seen_.insert(status.st_ino).second) return {};
@@ -38,11 +37,21 @@ public:
         return restore({stack.fd(), name.c_str(), file.get()}, status, stack.shown(name));
     }
     Result<> mounted(DirectoryStack const& /*stack*/, std::string const& /*name*/) { return {}; }
-    Result<> leave(DirectoryStack const& /*stack*/) { return {}; }
+    /// Only then: the owner of a directory says that all below it is done.
+    Result<> leave(DirectoryStack const& stack) {
+        struct stat status{};
+        if (::fstat(stack.fd(), &status) != 0) return fail(errno, "look at " + stack.shown());
+        return restore({stack.fd(), ".", stack.fd()}, status, stack.shown());
+    }
+    Result<> shift_file(int file, struct stat const& status, std::string const& shown) {
+        if (::fchown(file, own(status.st_uid), own(status.st_gid)) != 0)
+            return fail(errno, "give " + shown + " to its machine");
+        return {};
+    }
 
 private:
     [[nodiscard]] std::uint32_t own(std::uint32_t id) const {
-        return id >= first_ && id - first_ < ids_of_machine ? id - first_ : id;
+        return id >= from_ && id - from_ < ids_of_machine ? id - from_ + to_ : id;
     }
 
     Result<> restore(Place const& place, struct stat const& now, std::string const& shown) {
@@ -84,11 +93,14 @@ private:
     /// Source: Linux, include/uapi/linux/capability.h; one with a root's uid is of version 3.
     [[nodiscard]] std::string own_capability(std::string_view value) const {
         vfs_ns_cap_data data{};
-        if (value.size() != sizeof data) return std::string(value);
-        std::memcpy(&data, value.data(), sizeof data);
-        if (data.rootid != first_) return std::string(value);
-        data.magic_etc = (data.magic_etc & VFS_CAP_FLAGS_EFFECTIVE) | VFS_CAP_REVISION_2;
-        std::string own_value(sizeof(vfs_cap_data), '\0');
+        bool const has_root = value.size() == sizeof data;
+        if (!has_root && value.size() != sizeof(vfs_cap_data)) return std::string(value);
+        std::memcpy(&data, value.data(), value.size());
+        if ((has_root ? data.rootid : 0) != from_) return std::string(value);
+        data.rootid = to_;
+        data.magic_etc =
+            (data.magic_etc & VFS_CAP_FLAGS_EFFECTIVE) | (to_ == 0 ? VFS_CAP_REVISION_2 : VFS_CAP_REVISION_3);
+        std::string own_value(to_ == 0 ? sizeof(vfs_cap_data) : sizeof data, '\0');
         std::memcpy(own_value.data(), &data, own_value.size());
         return own_value;
     }
@@ -106,7 +118,8 @@ private:
         return own_value;
     }
 
-    std::uint32_t first_;
+    std::uint32_t from_;
+    std::uint32_t to_;
     ExtendedAttributes attributes_;
     std::unordered_set<std::uint64_t> seen_;  // inodes with several names
 };
@@ -120,11 +133,16 @@ Result<std::optional<uid_t>> shifted_by(int root) {
     return first == 0 ? std::nullopt : std::optional(first);
 }
 
-Result<> restore_own_ids(UniqueFd root) {
-    auto const first = TRY(shifted_by(root.get()));
-    if (!first) return {};
-    Restorer restorer(*first);
-    return walk_tree(std::move(root), restorer);
+Result<> give_ids(UniqueFd root, uid_t first) {
+    struct stat status{};
+    if (::fstat(root.get(), &status) != 0) return fail(errno, "look at the files of a machine");
+    uid_t const from = status.st_uid - status.st_uid % ids_of_machine;
+    if (from == first) return {};
+    Shifter shifter(from, first);
+    if (!S_ISDIR(status.st_mode)) return shifter.shift_file(root.get(), status, "a file");
+    return walk_tree(std::move(root), shifter);
 }
+
+Result<> restore_own_ids(UniqueFd root) { return give_ids(std::move(root), 0); }
 
 }  // namespace triton::storage

@@ -14,6 +14,7 @@
 
 #include "host/machine/volume_uses.h"
 #include "host/parts/held_volumes.h"
+#include "host/storage/own_ids.h"
 #include "host/systemd/daemon.h"
 #include "host/volume/work/workbench.h"
 #include "lib/base/write_all.h"
@@ -55,6 +56,7 @@ public:
         // In advance: an update from now on keeps these for the run that begins.
         TRY(machine::save_attached_volumes(layout_, uuid_, uses));
         TRY(hold(uses));
+        if (!TRY(volumes_.maps_owners())) first_uid_ = machine->first_uid;
         for (VolumeUse const& use : uses)
             TRY(attach(use));
         return tell("");
@@ -115,7 +117,15 @@ private:
             return fail(errno, "find " + entry + " in " + tree.text());
         if (is_directory ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
             return fail(ErrorKind::corrupt, "its " + entry + " is of another type");
+        if (first_uid_) TRY(give_to_machine(directory.get(), entry));
         return pool_->path(tree) + "/" + entry;
+    }
+
+    /// Where mounts cannot map owners. Nobody else uses the volume then: its hold says so.
+    Result<> give_to_machine(int directory, std::string const& entry) {
+        UniqueFd file{::openat(directory, entry.c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC)};
+        if (!file) return fail(errno, "open " + entry);
+        return storage::give_ids(std::move(file), static_cast<uid_t>(*first_uid_));
     }
 
     Result<> link(std::string const& key, std::string const& target) {
@@ -175,6 +185,7 @@ private:
     std::string told_;
     std::string name_;  // of the volume that was looked at last
     std::string awaited_;
+    std::optional<std::int64_t> first_uid_;  // of the machine, if files must be given to its uids of the host
 };
 
 }  // namespace

@@ -41,6 +41,7 @@ Outcome run_list(Options const& options) {
     Wanted wanted;
     for (machine::ListColumn const& column : columns)
         wanted.keys.push_back(column.key);
+    wanted.keys.emplace_back("waits_for");  // shown with the state
     for (machine::SortKey const& key : keys)
         wanted.keys.push_back(key.key);
     auto chosen = TRY_RUN(choose(options, "filter", wanted));

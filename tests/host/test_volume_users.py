@@ -9,6 +9,7 @@ import subprocess
 
 import pytest
 from machine_files import MachineFiles
+from storage_places import OwnMounts
 from test_volumeadm import listed, run
 from volume_place import BUILD, PATIENCE, Manager, area, is_created, needs_root, volume  # noqa: F401 (fixtures)
 
@@ -276,3 +277,35 @@ def test_a_start_waits_for_a_pool_that_is_not_mounted(place):
     (manager.pool / "moved").rename(manager.tree(key) / "root")
     starting.status("all volumes are attached")
     assert starting.end() == 0
+
+
+def test_where_owners_cannot_be_mapped_a_volume_belongs_to_one_machine(place):
+    """ramfs has no idmapped mounts, as OpenZFS before 2.2 and FUSE have none."""
+    mounts = OwnMounts()
+    manager = place.manager
+    try:
+        manager.pool.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["mount", "-t", "ramfs", "-o", "mode=755", "none", manager.pool], check=True)
+        manager.start()
+        key = run(manager, "create", "data").stdout.strip()
+        first, second = place.machine(), place.machine()
+        root = manager.tree(key) / "root"
+        (root / "tool").write_text("x")
+        (root / "tool").chmod(0o4755)
+        os.chown(root / "tool", 0, 1000)
+        os.chmod(root / "tool", 0o4755)
+        for uuid, other in ((first, second), (second, first)):
+            place.update(uuid, filesystems=[use("data")])
+            assert place.update(other, code=1, filesystems=[use("data", "ro")]) == (
+                f"volume {key} belongs to the uids of machine {uuid}: the file system of the pool cannot map owners (idmapped mounts)\n")
+            uid = json.loads(place.files.path(uuid).read_text())["first_uid"]
+            for _ in range(2):
+                assert subprocess.run([UP, "up", uuid], env=manager.environment()).returncode == 0
+                owners = [(one.stat().st_uid - uid, one.stat().st_gid - uid, one.stat().st_mode & 0o7777) for one in (root, root / "tool")]
+                assert owners == [(0, 0, 0o755), (0, 1000, 0o4755)]
+            assert subprocess.run([UP, "down", uuid], env=manager.environment()).returncode == 0
+            place.update(uuid, filesystems=[])
+        manager.end()
+        subprocess.run(["umount", manager.pool], check=True)
+    finally:
+        mounts.close()

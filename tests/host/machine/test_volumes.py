@@ -98,11 +98,16 @@ def test_a_machine_waits_for_its_volumes(host, volumeadm, vmadm, tiny):
     assert waiting in host.run("systemctl", "status", "--no-pager", unit).stdout
     seen_anew(host, uuid)
     assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "starting\n"
+    awaited = f"volume data ({key}): cannot find root in volumes/clear/{key.replace('#', '.')}: No such file or directory"
+    assert vmadm.ok("list", "-H", "-o", "state,uuid", f"uuid={uuid}").split("  ")[0] == f"starting, waits for {awaited}"
+    assert json.loads(host.run("vminfo", "vm", uuid, check=True).stdout)["waits_for"] == awaited
+    assert json.loads(vmadm.ok("get", uuid))["waits_for"] == awaited
     # It can be stopped meanwhile, and waits again at its next start.
     vmadm.ok("stop", uuid)
     host.run("systemctl", "start", "--no-block", unit, check=True)
     host.run("mv", f"{root}.away", root, check=True)
     vmadm.ok("start", uuid)
     assert vmadm("exec", uuid, BUSYBOX, "cat", "/data/file").stdout == "x\n"
+    assert "waits_for" not in json.loads(vmadm.ok("get", uuid))
     vmadm.ok("delete", uuid)
     volumeadm("delete", "data")
