@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "host/cri/monitor/first_process.h"
 #include "host/cri/monitor/monitor.h"
 #include "lib/base/default_signals.h"
 #include "lib/base/pipe.h"
@@ -29,7 +30,8 @@ int be_monitor(cri::monitor::MonitorSettings const& settings, UniqueFd ready) {
         for (int const fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
             ::dup2(null.get(), fd);
     auto const become = cri::monitor::become_monitor(settings);
-    auto monitor = become ? cri::monitor::Monitor::create(std::move(listener), settings.state) : std::unexpected(become.error());
+    auto monitor = become ? cri::monitor::Monitor::create(std::move(listener), settings.state, *become)
+                          : std::unexpected(become.error());
     if (!monitor) {
         (void)write_all(ready.get(), monitor.error().text());
         return 1;
@@ -40,10 +42,12 @@ int be_monitor(cri::monitor::MonitorSettings const& settings, UniqueFd ready) {
     return 0;
 }
 
-/// triton-pod STATE IPC HOSTNAME, where IPC is "ipc" or empty, and descriptor 3 is its listening socket. Returns when
-/// the monitor is there: it is nobody's child then, and lives on without the daemon.
+/// triton-pod STATE IPC PID HOSTNAME, where IPC and PID are empty or not, and descriptor 3 is its listening socket.
+/// Returns when the monitor is there: it is nobody's child then, and lives on without the daemon.
 int run(int count, char** arguments) {
-    if (count != 4) return say("usage: triton-pod STATE IPC HOSTNAME (it is started by tritoncrid)");
+    if (count == 2 && std::string_view(arguments[1]) == cri::monitor::first_process_word)
+        cri::monitor::be_first_process();
+    if (count != 5) return say("usage: triton-pod STATE IPC PID HOSTNAME (it is started by tritoncrid)");
     ::close_range(listener_number + 1, ~0U, 0);
     auto pipe = make_pipe();
     if (!pipe) return say(pipe.error().text());
@@ -51,7 +55,10 @@ int run(int count, char** arguments) {
     if (child < 0) return say("cannot start a process");
     if (child == 0) {
         pipe->reader = {};
-        return be_monitor({.state = arguments[1], .has_ipc = *arguments[2] != '\0', .hostname = arguments[3]},
+        return be_monitor({.state = arguments[1],
+                           .has_ipc = *arguments[2] != '\0',
+                           .hostname = arguments[4],
+                           .has_pid = *arguments[3] != '\0'},
                           std::move(pipe->writer));
     }
     pipe->writer = {};

@@ -1,8 +1,10 @@
 #include "programs/tritoncrid/runtime_calls.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "host/cri/cni/network_configuration.h"
+#include "host/cri/cni/plugins.h"
 #include "host/cri/wire/typed.h"
 #include "lib/http/grpc/status.h"
 
@@ -15,6 +17,7 @@ using cri::typed;
 
 namespace {
 
+constexpr milliseconds status_limit{10'000};
 constexpr char runtime_name[] = "triton";  // the scheme of container ids in Kubernetes' API
 
 v1::VersionResponse version_response() {
@@ -56,6 +59,14 @@ v1::RuntimeConfigResponse configuration_response(CgroupDriver driver) {
     return response;
 }
 
+/// Whether pods can have a network now. Its plugins are asked, where they know that question.
+Result<> find_usable_network(std::string const& directory, CriConfiguration const& configuration) {
+    cri::NetworkFile const file = TRY(cri::find_network(directory));
+    // The next question comes in five seconds.
+    cri::Plugins const plugins(configuration.plugin_directories, std::min(configuration.plugin_timeout, status_limit));
+    return plugins.status(file.list);
+}
+
 }  // namespace
 
 RuntimeCalls::RuntimeCalls(Surroundings around)
@@ -86,8 +97,8 @@ void RuntimeCalls::answer_status(CallPtr const& call) {
     if (images_) recover([](Result<> const&) {});
     auto const directory = around_.root + around_.configuration.network_directory;
     auto const queued = worker_.run([this, call = CallPtr(call), directory]() mutable {
-        auto const found = cri::find_network(directory);
-        auto const network = found ? std::nullopt : std::optional(found.error());
+        auto const usable = find_usable_network(directory, around_.configuration);
+        auto const network = usable ? std::nullopt : std::optional(usable.error());
         auto const programs = around_.pods.missing();
         around_.post([this, call = std::exchange(call, nullptr), programs, network] {
             call->answer(status_response(images_, programs, network).SerializeAsString());

@@ -305,7 +305,11 @@ class PodHost(Cri):
         return "".join(text + ("\n" if tag == "F" else "") for _, _, tag, text in self.log_lines(container))
 
     def monitors(self):
-        return [pid for pid in family_of(self.lab.init) if (command := command_of(pid)) and Path(command[0]).name == "triton-pod"]
+        return [pid for pid in family_of(self.lab.init)
+                if (command := command_of(pid)) and Path(command[0]).name == "triton-pod" and len(command) > 2]
+
+    def monitors_of(self, pod):
+        return [pid for pid in self.monitors() if Path(command_of(pid)[1]).name == pod]
 
 
 def remove_group(group):

@@ -182,3 +182,132 @@ def test_processes_of_another_container(pods, image):
     node = pods.run_container(pod, image, "sh", "-c", "ps", name="node", security={"namespace_options": messages.NamespaceOption(pid=2)})
     pods.wait_for_end(node)
     assert "triton-pod" in pods.text_of(node)
+
+
+# Limits.
+
+
+def update(pods, container, **resources):
+    request = pods.messages.UpdateContainerResourcesRequest(container_id=container, linux=pods.messages.LinuxContainerResources(**resources))
+    pods.call("UpdateContainerResources", request=request)
+
+
+def memory_limit(pods, container):
+    """As the kernel has it, of either version."""
+    (place,) = [group / container for group in pods.groups() if (group / container / "memory.limit_in_bytes").exists() or (group / container / "memory.max").exists()]
+    file = place / "memory.max"
+    return int((file if file.exists() else place / "memory.limit_in_bytes").read_text())
+
+
+def test_limits_change_while_it_runs(pods, image):
+    pod = pods.run_pod()
+    script = "echo up; while [ ! -e /tmp/eat ]; do usleep 20000; done; head -c 30000000 /dev/zero > /dev/shm/file; echo eaten; sleep 1000"
+    container = pods.run_container(pod, image, "sh", "-c", script, resources={"memory_limit_in_bytes": 200 << 20, "cpu_shares": 512, "oom_score_adj": 100})
+    update(pods, container, memory_limit_in_bytes=150 << 20)
+    assert memory_limit(pods, container) == 150 << 20
+    resources = pods.container_status(container).resources.linux
+    assert (resources.memory_limit_in_bytes, resources.cpu_shares, resources.oom_score_adj) == (150 << 20, 512, 100)
+    # What is refused changes nothing: too little memory, and a processor that this machine does not have.
+    execute(pods, container, "touch", "/tmp/eat")
+    pods.wait_for_log(container, "eaten\n")
+    code, text = code_of(lambda: update(pods, container, memory_limit_in_bytes=4 << 20, cpu_shares=100))
+    assert code == grpc.StatusCode.FAILED_PRECONDITION and "more than the new limit" in text
+    code, text = code_of(lambda: update(pods, container, memory_limit_in_bytes=120 << 20, cpuset_cpus="4000"))
+    assert code == grpc.StatusCode.INTERNAL
+    assert memory_limit(pods, container) == 150 << 20
+    assert pods.container_status(container).resources.linux == resources
+    # Devices are as they were, and the daemon that comes next knows the limits.
+    assert execute(pods, container, "sh", "-c", "echo x > /dev/null; mknod /tmp/mem c 1 1 && cat /tmp/mem")[0] != 0
+    pods.end(signal.SIGKILL)
+    pods.start()
+    assert pods.container_status(container).resources.linux == resources
+    update(pods, container, memory_limit_in_bytes=180 << 20)
+    assert memory_limit(pods, container) == 180 << 20
+    pods.stop_container(container)
+    assert code_of(lambda: update(pods, container, cpu_shares=5))[0] == grpc.StatusCode.FAILED_PRECONDITION
+    assert code_of(lambda: update(pods, "x", cpu_shares=5))[0] == grpc.StatusCode.NOT_FOUND
+
+
+def test_many_changes_at_once(pods, image):
+    container = pods.run_container(pods.run_pod(), image, "sleep", "1000")
+    calls = [pods.begin("UpdateContainerResources", pods.messages.UpdateContainerResourcesRequest(
+        container_id=container, linux=pods.messages.LinuxContainerResources(memory_limit_in_bytes=size << 20))) for size in range(100, 108)]
+    for call in calls:
+        call.result()
+    assert memory_limit(pods, container) == pods.container_status(container).resources.linux.memory_limit_in_bytes
+
+
+# Pods as a whole.
+
+
+def test_usage_of_a_pod(pods, image):
+    pods.configure_network(pods.bridge())
+    pod = pods.run_pod(pods.pod_config(network=0))
+    first = pods.run_container(pod, image, "sh", "-c", "wget -q -T 1 http://10.88.0.1:1/; echo asked; while :; do :; done", name="first")
+    pods.run_container(pod, image, "sleep", "1000", name="second")
+    pods.wait_for_log(first, "asked\n")
+    request = pods.messages.PodSandboxStatsRequest(pod_sandbox_id=pod)
+    one = pods.call("PodSandboxStats", request=request).stats
+    until = time.monotonic() + PATIENCE
+    while (two := pods.call("PodSandboxStats", request=request).stats).linux.cpu.usage_core_nano_seconds.value <= one.linux.cpu.usage_core_nano_seconds.value:
+        assert time.monotonic() < until
+    assert two.attributes.metadata.name == "pod" and two.attributes.labels["app"] == "pod"
+    assert two.linux.cpu.usage_nano_cores.value > 0 and two.linux.memory.usage_bytes.value > 0
+    assert two.linux.process.process_count.value >= 2
+    assert two.linux.network.default_interface.name == "eth0" and two.linux.network.default_interface.tx_bytes.value > 0
+    assert sorted(container.attributes.metadata.name for container in two.linux.containers) == ["first", "second"]
+    other = pods.run_pod(pods.pod_config("other"))
+    assert {stats.attributes.id for stats in pods.call("ListPodSandboxStats").stats} == {pod, other}
+    filtered = pods.messages.ListPodSandboxStatsRequest(filter=pods.messages.PodSandboxStatsFilter(label_selector={"app": "other"}))
+    (stats,) = pods.call("ListPodSandboxStats", request=filtered).stats
+    assert stats.attributes.id == other and not stats.linux.HasField("network"), "its network is the node's"
+    pods.stop_pod(pod)
+    assert code_of(lambda: pods.call("PodSandboxStats", request=request))[0] == grpc.StatusCode.NOT_FOUND
+
+
+# A PID namespace for all containers.
+
+
+def shared(pods, **more):
+    return {"namespace_options": pods.messages.NamespaceOption(pid=0), **more}
+
+
+def test_processes_of_the_pod(pods, image):
+    pod = pods.run_pod(pods.pod_config(pid=0))
+    first = pods.run_container(pod, image, "sh", "-c", "sleep 1001 & sleep 1000", name="first", security=shared(pods))
+    script = "ps -o pid,comm; ls /proc/1/root; readlink /proc/1/exe; grep Cap /proc/1/status; (true & exec true); usleep 100000; grep -l '^State:.Z' /proc/[0-9]*/status; echo end"
+    second = pods.run_container(pod, image, "sh", "-c", script, name="second", security=shared(pods))
+    assert pods.wait_for_end(second).exit_code == 0
+    text = pods.text_of(second)
+    assert "    1 triton-pod\n" in text and text.count(" sleep\n") == 2, text
+    assert "ls: /proc/1/root: Permission denied" in text and str(pods.host.root) not in text, "the first process shows nothing of the host"
+    assert "/status" not in text, "it reaps"
+    assert all(int(line.split()[1], 16) == 0 for line in text.splitlines() if line.startswith("Cap"))
+    # The end of a container takes along what it has started, although its namespace lives.
+    pods.stop_container(first)
+    until = time.monotonic() + PATIENCE
+    while sleeping(pods, 1001):
+        assert time.monotonic() < until, "it is still there"
+    assert pods.is_ready(pod)
+    third = pods.run_container(pod, image, "sleep", "1000", name="third", security=shared(pods))
+    (monitor,) = pods.monitors_of(pod)
+    (init,) = [pid for pid in family_of(monitor) if command_of(pid)[1:2] == ["first-process"]]
+    os.kill(init, signal.SIGKILL)
+    pods.wait_for_end(third)
+    until = time.monotonic() + PATIENCE
+    while pods.is_ready(pod):
+        assert time.monotonic() < until, "a pod without its first process is none"
+
+
+def test_a_privileged_container_finds_nothing_of_the_host_in_the_first_process(pods, image):
+    pod = pods.run_pod(pods.pod_config(pid=0))
+    script = "ls -a /proc/1/root/ | grep -v '^[.]*$'; cat /proc/1/exe > /tmp/copy; : 2>/dev/null > /proc/1/exe && echo written; echo end"
+    container = pods.run_container(pod, image, "sh", "-c", script, security=shared(pods, privileged=True))
+    pods.wait_for_end(container)
+    assert "written" not in pods.text_of(container) and "usr" not in pods.text_of(container)
+
+
+def test_a_pid_namespace_needs_the_pods(pods, image):
+    pod = pods.run_pod()
+    code, text = code_of(lambda: pods.run_container(pod, image, "true", security=shared(pods)))
+    assert code == grpc.StatusCode.INVALID_ARGUMENT and "no PID namespace" in text

@@ -217,3 +217,99 @@ def test_the_ipc_namespace_is_the_pods(pods, image):
     pods.wait_for_end(three)
     assert pods.text_of(two) == "shared\n" + pods.text_of(one)
     assert not set(pods.text_of(three).split()) & set(pods.text_of(one).split())
+
+
+# What version 1.1 of the interface adds.
+
+
+def answering(pods, name="recorder", then=""):
+    """A plugin that writes down its calls, and does with STATUS, GC and CHECK what `then` says."""
+    configuration = recorder(pods, name, then=f"{then}\n{RESULT}".replace("1.0.0", "1.1.0"))
+    return {**configuration, "cniVersion": "1.1.0"}
+
+
+def commands(pods):
+    return [call.split()[0] for call in calls(pods)]
+
+
+def network_condition(pods):
+    (condition,) = [one for one in pods.call("Status").status.conditions if one.type == "NetworkReady"]
+    return condition.status, condition.message
+
+
+def test_plugins_say_whether_they_are_ready(pods):
+    ready = pods.area / "ready"
+    failing = f"""[ $CNI_COMMAND != STATUS ] || [ -e {ready} ] || {{ echo '{{"code": 50, "msg": "no agent"}}'; exit 1; }}"""
+    pods.configure_network(answering(pods, then=failing))
+    assert network_condition(pods) == (False, "cannot run network plugin recorder (STATUS): no agent")
+    ready.touch()
+    assert network_condition(pods) == (True, "")
+    assert [call.split(" ")[:4] for call in calls(pods)] == [["STATUS", "", "[]", ""]] * 2, "it is about no pod"
+
+
+def test_a_status_that_hangs_holds_nobody_up(area):
+    pods = PodHost(area, {"plugin_timeout": "1s"})
+    try:
+        pods.configure_network(answering(pods, then="[ $CNI_COMMAND != STATUS ] || sleep 1000"))
+        waiting = pods.begin("Status")
+        assert pods.is_ready(pods.run_pod())
+        (condition,) = [one for one in waiting.result().status.conditions if one.type == "NetworkReady"]
+        assert not condition.status and "did not end within 1 s" in condition.message
+        pods.remove_everything()
+        pods.check_nothing_is_left()
+    finally:
+        pods.close()
+
+
+def wait_for_command(pods, command, count=1):
+    until = time.monotonic() + 60
+    while commands(pods).count(command) < count:
+        assert time.monotonic() < until, calls(pods)
+        pods.call("ListPodSandbox")
+
+
+def test_a_start_frees_what_nobody_holds_and_looks_at_the_rest(pods):
+    pods.configure_network(answering(pods))
+    pod = pods.run_pod(networked(pods))
+    pods.end(signal.SIGKILL)
+    pods.start()
+    wait_for_command(pods, "CHECK")
+    wait_for_command(pods, "GC")
+    collected = [json.loads(call.split(" ", 5)[5]) for call in calls(pods) if call.startswith("GC")][-1]
+    assert collected["cni.dev/valid-attachments"] == [{"containerID": pod, "ifname": "eth0"}]
+    (checked,) = [call.split(" ", 5) for call in calls(pods) if call.startswith("CHECK")]
+    assert checked[1] == pod and json.loads(checked[5])["prevResult"]["ips"][0]["address"] == "10.1.2.3/24"
+    pods.stop_pod(pod)
+    before = commands(pods).count("GC")
+    pods.end(signal.SIGTERM)
+    pods.start()
+    wait_for_command(pods, "GC", before + 1)
+    last = [json.loads(call.split(" ", 5)[5]) for call in calls(pods) if call.startswith("GC")][-1]
+    assert last["cni.dev/valid-attachments"] == [{"containerID": pod, "ifname": "eth0"}], "its record still names the network"
+    assert commands(pods).count("CHECK") == 1, "a pod that was stopped has none"
+
+
+def test_a_network_that_has_changed_is_told_and_kept(pods):
+    pods.configure_network(answering(pods, then="""[ $CNI_COMMAND != CHECK ] || { echo '{"code": 100, "msg": "the link is gone"}'; exit 1; }"""))
+    pod = pods.run_pod(networked(pods))
+    pods.end(signal.SIGKILL)
+    pods.start()
+    until = time.monotonic() + 60
+    while "is not as it was" not in pods.log.read_text():
+        assert time.monotonic() < until
+        pods.call("ListPodSandbox")
+    assert "the link is gone" in pods.log.read_text() and pods.is_ready(pod)
+
+
+@pytest.mark.parametrize("change", [{"cniVersion": "1.0.0"}, {"disableCheck": True, "disableGC": True}])
+def test_plugins_that_do_not_know_a_word_are_not_asked(pods, change):
+    pods.configure_network({**answering(pods), **change})
+    pods.run_pod(networked(pods))
+    assert network_condition(pods)[0]
+    pods.end(signal.SIGKILL)
+    pods.start()
+    pods.run_pod(networked(pods, "other"))
+    if "cniVersion" in change:
+        wait_for_command(pods, "CHECK")
+    assert set(commands(pods)) - {"STATUS"} == ({"ADD", "CHECK"} if "cniVersion" in change else {"ADD"})
+    assert ("STATUS" in commands(pods)) != ("cniVersion" in change)

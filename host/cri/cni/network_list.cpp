@@ -41,7 +41,7 @@ bool is_plugin_type(std::string const& type) {
 
 bool is_left_out(std::string_view key) {
     return key == "capabilities" || key == "runtimeConfig" || key == "prevResult" || key == "name" ||
-           key == "cniVersion";
+           key == "cniVersion" || key == "cni.dev/valid-attachments";
 }
 
 /// Only what the plugin has said that it takes.
@@ -78,6 +78,8 @@ bool is_inside(json::Array const& interfaces, json::Object const& address, std::
 
 }  // namespace
 
+bool NetworkList::has_check() const { return rank_of(version) >= rank_of("0.4.0"); }
+bool NetworkList::has_status() const { return rank_of(version) >= rank_of("1.1.0"); }
 bool NetworkList::has_previous_results() const { return rank_of(version) >= rank_of("0.4.0"); }
 
 Result<NetworkList> parse_network_list(std::string_view text, std::string const& path) {
@@ -89,6 +91,8 @@ Result<NetworkList> parse_network_list(std::string_view text, std::string const&
     NetworkList list{.name = json::text_of(*object, "name"), .version = {}, .plugins = {}};
     if (list.name.empty()) return fail(path + ": name is missing");
     list.version = TRY(version_of(*object, path));
+    list.is_checked = !json::flag_of(*object, "disableCheck");
+    list.is_collected = !json::flag_of(*object, "disableGC");
     if (json::member(*object, "plugins") == nullptr) {
         list.plugins.push_back(*object);
     } else {
@@ -109,6 +113,7 @@ std::string plugin_input(NetworkList const& list, json::Object const& plugin, Pl
     for (json::Member const& member : plugin)
         if (!is_left_out(member.key)) out.name(member.key).value(member.node);
     add_capabilities(out, plugin, request.capabilities);
+    if (!request.attachments.empty()) out.key("cni.dev/valid-attachments").raw(request.attachments);
     if (!request.previous_result.empty()) out.key("prevResult").raw(request.previous_result);
     return std::move(out.close('}')).text();
 }

@@ -14,9 +14,14 @@ struct NetworkList {
     std::string name;
     std::string version;  ///< "1.0.0"; of all calls
     std::vector<json::Object> plugins;
+    bool is_checked = true;    ///< "disableCheck" says no
+    bool is_collected = true;  ///< "disableGC" says no
 
     /// Whether plugins get the result of those before them, and of ADD again at DEL.
     [[nodiscard]] bool has_previous_results() const;
+    /// Whether its plugins may be asked by CHECK, and by STATUS and GC: others take these words for a mistake.
+    [[nodiscard]] bool has_check() const;
+    [[nodiscard]] bool has_status() const;
 };
 
 /// Reads a configuration: a list (.conflist), or one plugin (.conf), which is a list of one. All versions from 0.1.0 to
@@ -29,6 +34,7 @@ Result<NetworkList> parse_network_list(std::string_view text, std::string const&
 struct PluginRequest {
     std::string capabilities = {};     ///< JSON; empty: none
     std::string previous_result = {};  ///< JSON; empty: none
+    std::string attachments = {};      ///< of GC: JSON, all that are to be kept; empty: it is no GC
 };
 
 /// The text on a plugin's standard input. Members that nobody knows stay as they are.

@@ -13,6 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lib/base/read_file.h"
 #include "lib/base/start_thread.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
@@ -21,6 +22,8 @@
 namespace triton::cri {
 
 namespace {
+
+constexpr std::size_t most_counter_bytes = 1U << 20;
 
 Result<> set_sysctl(std::string const& name, std::string const& value) {
     std::string path = name;
@@ -46,6 +49,13 @@ Result<> fill_new_namespace(std::string const& path, std::map<std::string, std::
     return {};
 }
 
+Result<std::string> read_counters_inside(std::string const& path) {
+    UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!file) return fail(errno, "open " + path);
+    if (::setns(file.get(), CLONE_NEWNET) != 0) return fail(errno, "enter " + path);
+    return read_file("/proc/thread-self/net/dev", most_counter_bytes);
+}
+
 }  // namespace
 
 bool has_network_namespace(std::string const& path) {
@@ -68,6 +78,13 @@ Result<> make_network_namespace(std::string const& path, std::map<std::string, s
     thread.join();
     if (!done) (void)remove_network_namespace(path);
     return done;
+}
+
+Result<std::string> read_network_counters(std::string const& path) {
+    Result<std::string> text;
+    auto thread = TRY(start_thread([&] { text = read_counters_inside(path); }));
+    thread.join();
+    return text;
 }
 
 Result<> remove_network_namespace(std::string const& path) {

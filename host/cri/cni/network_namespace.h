@@ -17,4 +17,7 @@ bool has_network_namespace(std::string const& path);
 /// Succeeds when there is none.
 Result<> remove_network_namespace(std::string const& path);
 
+/// The counters of its interfaces: the text of /proc/net/dev in it.
+Result<std::string> read_network_counters(std::string const& path);
+
 }  // namespace triton::cri

@@ -11,6 +11,7 @@
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
 #include "lib/json/lookup.h"
+#include "lib/json/writer.h"
 #include "lib/process/run_command.h"
 
 namespace triton::cri {
@@ -33,7 +34,11 @@ std::string argument(std::string text) {
     return text;
 }
 
+/// `pod` without an id: the call is about no pod.
 std::vector<std::string> environment_for(char const* command, NetworkedPod const& pod, std::string const& directories) {
+    if (pod.id.empty())
+        return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+                std::string("CNI_COMMAND=") + command, "CNI_PATH=" + directories};
     return {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
             std::string("CNI_COMMAND=") + command,
             "CNI_CONTAINERID=" + pod.id,
@@ -108,6 +113,36 @@ Result<> Plugins::del(NetworkList const& list, NetworkedPod const& pod, std::str
         bool const is_excused = pod.network_namespace.empty() && needs_namespace(json::text_of(*plugin, "type"));
         if (!done && !is_excused && first) first = std::unexpected(done.error());
     }
+    return first;
+}
+
+Result<> Plugins::check_pod(NetworkList const& list, NetworkedPod const& pod, std::string const& capabilities,
+                            std::string const& result) const {
+    if (!list.has_check() || !list.is_checked) return {};
+    PluginRequest const request{.capabilities = capabilities, .previous_result = result};
+    for (json::Object const& plugin : list.plugins)
+        TRY(call("CHECK", list, plugin, pod, request));
+    return {};
+}
+
+Result<> Plugins::status(NetworkList const& list) const {
+    if (!list.has_status()) return {};
+    for (json::Object const& plugin : list.plugins)
+        TRY(call("STATUS", list, plugin, {}, {}));
+    return {};
+}
+
+Result<> Plugins::collect(NetworkList const& list, std::vector<std::string> const& pods) const {
+    if (!list.has_status() || !list.is_collected) return {};
+    json::Writer attachments;
+    attachments.open('[');
+    for (std::string const& pod : pods)
+        attachments.open('{').member("containerID", pod).member("ifname", pod_interface).close('}');
+    PluginRequest const request{.attachments = std::move(attachments.close(']')).text()};
+    Result<> first;
+    for (json::Object const& plugin : list.plugins)
+        if (auto const done = call("GC", list, plugin, {}, request); !done && first)
+            first = std::unexpected(done.error());
     return first;
 }
 

@@ -39,6 +39,18 @@ public:
     [[nodiscard]] Result<> del(NetworkList const& list, NetworkedPod const& pod, std::string const& capabilities,
                                std::string const& result) const;
 
+    /// Whether what add() has made is there as it was; nothing for a network without CHECK. Errors: the first plugin's.
+    [[nodiscard]] Result<> check_pod(NetworkList const& list, NetworkedPod const& pod, std::string const& capabilities,
+                                     std::string const& result) const;
+
+    /// Whether its plugins could serve ADD now; nothing for a network without STATUS. Errors: the first plugin's;
+    /// `timeout`.
+    [[nodiscard]] Result<> status(NetworkList const& list) const;
+
+    /// Lets the plugins free what no pod of these ids holds; nothing for a network without GC. Not while another call
+    /// of that network is made. All plugins are called. Errors: the first one.
+    [[nodiscard]] Result<> collect(NetworkList const& list, std::vector<std::string> const& pods) const;
+
 private:
     [[nodiscard]] Result<std::string> find(std::string const& type) const;
     [[nodiscard]] Result<std::string> call(char const* command, NetworkList const& list, json::Object const& plugin,

@@ -117,11 +117,7 @@ void add_cpu(Writer& out, v1::LinuxContainerResources const& resources) {
     out.close('}');
 }
 
-Result<> add_resources(Writer& out, v1::ContainerConfig const& config, SpecSurroundings const& around,
-                       std::vector<SpecDevice> const& devices) {
-    v1::LinuxContainerResources const& resources = config.linux().resources();
-    out.key("resources").open('{');
-    add_device_rules(out, config.linux().security_context().privileged(), devices);
+Result<> add_limits(Writer& out, v1::LinuxContainerResources const& resources, bool has_unified_cgroups) {
     add_cpu(out, resources);
     out.key("memory").open('{');
     if (resources.memory_limit_in_bytes() > 0) out.member("limit", resources.memory_limit_in_bytes());
@@ -132,7 +128,7 @@ Result<> add_resources(Writer& out, v1::ContainerConfig const& config, SpecSurro
         if (limit.limit() > 0)
             out.open('{').member("pageSize", limit.page_size()).member("limit", limit.limit()).close('}');
     out.close(']');
-    if (!resources.unified().empty() && !around.has_unified_cgroups)
+    if (!resources.unified().empty() && !has_unified_cgroups)
         return fail(ErrorKind::unsupported, "resources.unified needs cgroups v2, which this host does not have");
     if (!resources.unified().empty()) {
         out.key("unified").open('{');
@@ -141,6 +137,14 @@ Result<> add_resources(Writer& out, v1::ContainerConfig const& config, SpecSurro
             out.name(key).value(value);
         out.close('}');
     }
+    return {};
+}
+
+Result<> add_resources(Writer& out, v1::ContainerConfig const& config, SpecSurroundings const& around,
+                       std::vector<SpecDevice> const& devices) {
+    out.key("resources").open('{');
+    add_device_rules(out, config.linux().security_context().privileged(), devices);
+    TRY(add_limits(out, config.linux().resources(), around.has_unified_cgroups));
     out.close('}');
     return {};
 }
@@ -217,6 +221,13 @@ Result<std::string> make_spec(v1::ContainerConfig const& config, SpecSurrounding
     }
     out.close(']');
     TRY(add_linux(out, config, around, capabilities, mounts.propagation));
+    return std::move(out.close('}')).text();
+}
+
+Result<std::string> make_limits(v1::LinuxContainerResources const& resources, bool has_unified_cgroups) {
+    Writer out;
+    out.open('{');
+    TRY(add_limits(out, resources, has_unified_cgroups));
     return std::move(out.close('}')).text();
 }
 

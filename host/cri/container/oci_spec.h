@@ -48,6 +48,9 @@ struct SpecSurroundings {
 /// Errors: those of the parts, which name what is wrong with the request.
 Result<std::string> make_spec(runtime::v1::ContainerConfig const& config, SpecSurroundings const& around);
 
+/// The limits alone: "linux.resources" without devices. Errors: `unsupported`: some need control groups of version 2.
+Result<std::string> make_limits(runtime::v1::LinuxContainerResources const& resources, bool has_unified_cgroups);
+
 /// process.json of a command in a container whose config.json that is. With a terminal it has a TERM, as containers
 /// with one have. Errors: `corrupt`.
 Result<std::string> make_process(std::string_view spec, std::vector<std::string> const& command, bool is_terminal);

@@ -158,6 +158,15 @@ void Core::on(RemoveContainer const& event) {
     advance_container(event.container);
 }
 
+void Core::on(UpdateContainer const& event) {
+    Container* const container = find(containers_, event.container);
+    if (!container || !container->was_created)
+        return emit(
+            Answer{event.ticket, error(ErrorKind::not_found, "container " + event.container + " does not exist")});
+    container->updating.push_back(event.ticket);
+    advance_container(event.container);
+}
+
 // --- The world
 
 void Core::on(Done const& event) {
@@ -198,6 +207,7 @@ void Core::done(Pod& pod, Task task, std::optional<Error> const& error) {
             answer(pod.running, pod.failure);
             emit(Arm{pod.id, pause_before_retry});
             return;
+        case Task::check_network: pod.wants_check = false; return;
         case Task::end_monitor: pod.has_monitor = false; return;
         case Task::remove_pod:
             if (!error) {
@@ -211,7 +221,8 @@ void Core::done(Pod& pod, Task task, std::optional<Error> const& error) {
             return;
         case Task::create_container:
         case Task::start_container:
-        case Task::remove_container: return;
+        case Task::remove_container:
+        case Task::update_container: return;
     }
 }
 
@@ -251,9 +262,14 @@ void Core::done(Container& container, Task task, std::optional<Error> const& err
             container.failure = error;
             emit(Arm{container.id, pause_before_retry});
             return;
+        case Task::update_container:
+            emit(Answer{container.updating.front(), error});
+            container.updating.pop_front();
+            return;
         case Task::make_pod:
         case Task::add_network:
         case Task::delete_network:
+        case Task::check_network:
         case Task::end_monitor:
         case Task::remove_pod: return;
     }
@@ -338,9 +354,15 @@ void Core::advance_container(Id id) {
         if (!container->was_created && container->phase == Phase::absent)
             return begin(*container, Task::create_container);
         if (container->was_created) answer(container->creating, {}, id);
-        if (container->phase == Phase::created && container->wants_start) begin(*container, Task::start_container);
+        if (container->phase == Phase::created && container->wants_start)
+            return begin(*container, Task::start_container);
+        if (container->phase == Phase::exited)
+            refuse_updates(*container);
+        else if (!container->updating.empty())
+            begin(*container, Task::update_container);
         return;
     }
+    refuse_updates(*container);
     if (container->wants_start) {
         container->wants_start = false;
         answer(container->starting, error(ErrorKind::refused, "container " + id + " was stopped"));
@@ -354,6 +376,11 @@ void Core::advance_container(Id id) {
     if (container->wish != Wish::removed) return;
     if (container->is_gone) return erase_container(id);
     if (!container->waits) begin(*container, Task::remove_container);
+}
+
+void Core::refuse_updates(Container& container) {
+    for (Ticket const ticket : std::exchange(container.updating, {}))
+        emit(Answer{ticket, error(ErrorKind::refused, "container " + container.id + " does not run any more")});
 }
 
 void Core::erase_container(Id id) {
@@ -388,6 +415,7 @@ void Core::bring_up(Pod& pod) {
     }
     if (!std::exchange(pod.was_run, true)) emit(Changed{Changed::What::started, pod.id});
     answer(pod.running, {}, pod.id);
+    if (pod.wants_check && pod.is_networked && pod.has_monitor) begin(pod, Task::check_network);
 }
 
 /// Returns whether none of them lives, and, for a pod that is to be removed, none is there.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <set>
@@ -41,6 +42,7 @@ struct Container {
     std::vector<Ticket> starting = {};
     std::vector<Ticket> stopping = {};
     std::vector<Ticket> removing = {};
+    std::deque<Ticket> updating = {};
 };
 
 struct Pod {
@@ -53,8 +55,9 @@ struct Pod {
     bool has_monitor = false;  ///< which lives
     bool has_network = false;  ///< or part of one: there is something to delete
     bool is_networked = false;
-    bool was_run = false;  ///< a call was told its id
-    bool waits = false;    ///< for a timer, before it tries again
+    bool wants_check = false;  ///< of its network
+    bool was_run = false;      ///< a call was told its id
+    bool waits = false;        ///< for a timer, before it tries again
     std::set<Id> containers = {};
     std::optional<Error> failure = {};
     std::optional<Task> work = {};
@@ -100,6 +103,7 @@ private:
     void on(StartContainer const& event);
     void on(StopContainer const& event);
     void on(RemoveContainer const& event);
+    void on(UpdateContainer const& event);
     void on(Done const& event);
     void on(Exited const& event);
     void on(MonitorLost const& event);
@@ -118,6 +122,7 @@ private:
     void free_key(Pod const& pod);
     void erase_pod(Id id);
     void erase_container(Id id);
+    void refuse_updates(Container& container);
     void kill(Container& container);
     void begin(Pod& pod, Task task);
     void begin(Container& container, Task task);

@@ -52,6 +52,11 @@ struct RemoveContainer {
     Ticket ticket;
     Id container;
 };
+/// Other limits. Those of one container are changed in the order of their calls.
+struct UpdateContainer {
+    Ticket ticket;
+    Id container;
+};
 
 // Events: of the world.
 
@@ -75,7 +80,7 @@ struct Expired {
 };
 
 using Event = std::variant<RunPod, StopPod, RemovePod, CreateContainer, StartContainer, StopContainer, RemoveContainer,
-                           Done, Exited, MonitorLost, Expired>;
+                           UpdateContainer, Done, Exited, MonitorLost, Expired>;
 
 // Effects. A Work is answered by one Done of the same id; a pod and a container have one at a time.
 
@@ -83,11 +88,13 @@ enum class Task : std::uint8_t {
     make_pod,          ///< its record, durable, and its monitor
     add_network,       ///< namespace, plugins
     delete_network,    ///< the reverse; succeeds when there is nothing
+    check_network,     ///< of a pod that was there before us; an error changes nothing
     end_monitor,       ///< with what is left in the runtime
     remove_pod,        ///< its record and files
     create_container,  ///< its record, files, and in the runtime
     start_container,
     remove_container,  ///< from the runtime, its record and files
+    update_container,  ///< for the oldest call that waits
 };
 struct Work {
     Task task;

@@ -28,7 +28,7 @@ Message description(std::string const& id, Kind kind, std::array<std::int64_t, c
 
 int exit_code_of(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
 
-Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener, std::string state) {
+Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener, std::string state, pid_t first) {
     sigset_t all;
     ::sigfillset(&all);
     ::sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -39,7 +39,7 @@ Result<std::unique_ptr<Monitor>> Monitor::create(UniqueFd listener, std::string 
     if (::listen(listener.get(), most_clients) != 0) return fail(errno, "listen");
     UniqueFd signals{::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK)};
     if (!signals) return fail(errno, "make a signalfd");
-    return std::unique_ptr<Monitor>(new Monitor(std::move(listener), std::move(signals), std::move(state)));
+    return std::unique_ptr<Monitor>(new Monitor(std::move(listener), std::move(signals), std::move(state), first));
 }
 
 void Monitor::run() {
@@ -135,6 +135,7 @@ void Monitor::reap() {
     int status = 0;
     for (pid_t pid = 0; (pid = ::waitpid(-1, &status, WNOHANG)) > 0;)
         exits_.push_back({pid, status});
+    if (first_ != 0 && take_exit(first_)) is_over_ = true;  // and all that was in its namespace has
     for (auto job = jobs_.begin(); job != jobs_.end();) {
         auto const ended = job->command ? std::nullopt : take_exit(job->pid);
         auto const current = job++;

@@ -33,9 +33,9 @@ int exit_code_of(int status);
 
 class Monitor : private SessionHost {
 public:
-    /// `listener`: a SEQPACKET socket that has its name. `state`: the directory of the pod. Errors: those of listen(2)
-    /// and signalfd(2).
-    static Result<std::unique_ptr<Monitor>> create(UniqueFd listener, std::string state);
+    /// `listener`: a SEQPACKET socket that has its name. `state`: the directory of the pod. `first`: a child of ours,
+    /// with whose end the pod has ended; 0: none. Errors: those of listen(2) and signalfd(2).
+    static Result<std::unique_ptr<Monitor>> create(UniqueFd listener, std::string state, pid_t first);
     /// Until it was told to end.
     void run();
 
@@ -81,9 +81,10 @@ private:
         int status;
     };
 
-    Monitor(UniqueFd listener, UniqueFd signals, std::string state)
+    Monitor(UniqueFd listener, UniqueFd signals, std::string state, pid_t first)
         : listener_(std::move(listener)),
           signals_(std::move(signals)),
+          first_(first),
           state_(state),
           sessions_(*this, std::move(state)) {}
 
@@ -134,6 +135,7 @@ private:
 
     UniqueFd listener_;
     UniqueFd signals_;
+    pid_t first_;
     std::string state_;
     PollSet polled_;
     Sessions sessions_;
@@ -152,11 +154,12 @@ struct MonitorSettings {
     std::string state;          ///< a directory, below which roots are mounted
     bool has_ipc = false;       ///< an IPC namespace of its own, and a /dev/shm: state/shm
     std::string hostname = {};  ///< a UTS namespace of its own, with that name; empty: the host's
+    bool has_pid = false;       ///< one PID namespace for all containers: state/first.pid has its first process
 };
 
 /// Becomes what a monitor is: leads a session, adopts orphans, has mounts of its own, and is what the kernel kills
-/// last. Errors: those of unshare(2) and mount(2).
-Result<> become_monitor(MonitorSettings const& settings);
+/// last. Returns the first process of the pod, 0: it has none. Errors: those of unshare(2) and mount(2).
+Result<pid_t> become_monitor(MonitorSettings const& settings);
 
 /// Kills a process and all that it has started.
 void kill_family(pid_t pid);

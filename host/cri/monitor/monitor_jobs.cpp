@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/cri/monitor/first_process.h"
 #include "host/cri/monitor/monitor.h"
 #include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
@@ -110,7 +111,7 @@ void add_children(pid_t pid, std::vector<pid_t>& found) {
 
 }  // namespace
 
-Result<> become_monitor(MonitorSettings const& settings) {
+Result<pid_t> become_monitor(MonitorSettings const& settings) {
     ::setsid();
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
     ::prctl(PR_SET_DUMPABLE, 0);
@@ -133,7 +134,12 @@ Result<> become_monitor(MonitorSettings const& settings) {
     constexpr unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     if (settings.has_ipc && ::mount("shm", memory.c_str(), "tmpfs", flags, "mode=1777,size=65536k") != 0)
         return fail(errno, "mount " + memory);
-    return {};
+    if (!settings.has_pid) return 0;
+    pid_t const first = TRY(start_first_process(settings.state + "/c"));
+    std::string const path = settings.state + "/first.pid";
+    UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
+    if (!file || !write_all(file.get(), std::to_string(first))) return fail(errno, "write " + path);
+    return first;
 }
 
 void kill_family(pid_t pid) {
@@ -401,6 +407,13 @@ void Monitor::end(Client client, Message const& request) {
 
 void Monitor::finish_end() {
     if (!ending_ || !containers_.empty() || !jobs_.empty()) return;
+    if (first_ != 0) {
+        ::kill(first_, SIGKILL);
+        // It ends after all others of its namespace, and those of them that are our children are ours to reap.
+        while (::waitpid(-1, nullptr, 0) != first_ && errno != ECHILD) {
+        }
+        first_ = 0;
+    }
     answer(ending_->first, ending_->second, 0);
     is_over_ = true;
 }

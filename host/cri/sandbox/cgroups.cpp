@@ -87,6 +87,12 @@ std::string Cgroups::specified(std::string const& parent, std::string const& con
     return (slice.empty() ? "system.slice" : slice) + ":triton:" + container;
 }
 
+std::string Cgroups::pod_path(std::string const& parent) const {
+    if (parent.empty() || parent == "/") return {};
+    if (!is_systemd_) return parent.starts_with('/') ? parent : "/" + parent;
+    return slice_path(parent.substr(parent.rfind('/') + 1));
+}
+
 std::string Cgroups::path(std::string const& parent, std::string const& container) const {
     if (!is_systemd_) return (parent.starts_with('/') || parent.empty() ? parent : "/" + parent) + "/" + container;
     std::string const slice = parent.substr(parent.rfind('/') + 1);

@@ -21,6 +21,8 @@ public:
     [[nodiscard]] std::string specified(std::string const& parent, std::string const& container) const;
     /// The path of that group below each hierarchy: "/kubepods.slice/kubepods-pod1.slice/triton-<id>.scope".
     [[nodiscard]] std::string path(std::string const& parent, std::string const& container) const;
+    /// The path of the pod's own group, likewise; empty: it has none.
+    [[nodiscard]] std::string pod_path(std::string const& parent) const;
     /// "cgroupfs" or "systemd".
     [[nodiscard]] std::string driver() const { return is_systemd_ ? "systemd" : "cgroupfs"; }
 

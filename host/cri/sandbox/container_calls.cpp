@@ -83,6 +83,14 @@ void Pods::show_container(CallPtr const& call, v1::ContainerStatusRequest const&
     call->answer(response.SerializeAsString());
 }
 
+void Pods::update(CallPtr const& call, v1::UpdateContainerResourcesRequest const& request) {
+    std::string const& id = request.container_id();
+    auto const waiting = ticket(call, no_content<v1::UpdateContainerResourcesResponse>);
+    if (auto const found = containers_.find(id); found != containers_.end())
+        found->second.changes.push_back({waiting, request.linux()});
+    step(core::UpdateContainer{waiting, id});
+}
+
 void Pods::reopen_log(CallPtr const& call, v1::ReopenContainerLogRequest const& request) {
     auto const container = core_.containers().find(request.container_id());
     if (container == core_.containers().end())
@@ -121,6 +129,9 @@ void Pods::add_container_calls(Router& router) {
     router.on(method("ContainerStatus"),
               typed<v1::ContainerStatusRequest>(
                   [this](CallPtr const& call, auto const& request) { show_container(call, request); }));
+    router.on(method("UpdateContainerResources"),
+              typed<v1::UpdateContainerResourcesRequest>(
+                  [this](CallPtr const& call, auto const& request) { update(call, request); }));
     router.on(method("ReopenContainerLog"),
               typed<v1::ReopenContainerLogRequest>(
                   [this](CallPtr const& call, auto const& request) { reopen_log(call, request); }));

@@ -6,12 +6,14 @@
 
 #include "host/cri/container/stop_signals.h"
 #include "host/cri/sandbox/pods.h"
+#include "lib/base/read_file.h"
 
 namespace triton::cri {
 
 namespace {
 
 constexpr unsigned container_root_mode = 0755;
+constexpr std::size_t most_pid_bytes = 32;
 
 Result<std::vector<SpecNamespace>> find_namespaces(HostFacts const& facts, record::Pod const& pod,
                                                    v1::ContainerConfig const& config, int monitor,
@@ -38,7 +40,12 @@ Result<std::vector<SpecNamespace>> find_namespaces(HostFacts const& facts, recor
             found.push_back({"pid", "/proc/" + std::to_string(target->second) + "/ns/pid"});
             break;
         }
-        default: return fail(ErrorKind::unsupported, "a PID namespace for the whole pod is not supported");
+        default: {
+            if (of_pod.pid() != v1::POD)
+                return fail(ErrorKind::invalid, "the pod has no PID namespace for all of its containers");
+            std::string const first = TRY(read_file(facts.places.run(pod.id()) + "/first.pid", most_pid_bytes));
+            found.push_back({"pid", "/proc/" + first + "/ns/pid"});
+        }
     }
     return found;
 }

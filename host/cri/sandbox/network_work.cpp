@@ -147,4 +147,21 @@ Result<> delete_pod_network(HostFacts const& facts, record::Pod const& pod) {
     return remove_network_namespace(network_namespace_path(facts, pod.id()));
 }
 
+Result<> check_pod_network(HostFacts const& facts, record::Pod const& pod) {
+    record::Network const& network = pod.network();
+    NetworkList const list = TRY(parse_network_list(network.configuration(), "the record of the pod"));
+    Plugins const plugins(facts.settings.plugin_directories, facts.settings.plugin_limit);
+    return plugins.check_pod(list, networked(facts, pod), network.capabilities(), network.result());
+}
+
+Result<> collect_networks(HostFacts const& facts) {
+    NetworkFile const file = TRY(find_network(facts.settings.network_directory));
+    std::vector<std::string> complaints;
+    std::vector<std::string> holders;
+    for (StoredPod const& stored : load_records(facts.places, complaints))
+        if (!stored.pod.network().configuration().empty()) holders.push_back(stored.pod.id());
+    Plugins const plugins(facts.settings.plugin_directories, facts.settings.plugin_limit);
+    return plugins.collect(file.list, holders);
+}
+
 }  // namespace triton::cri

@@ -15,6 +15,7 @@ void PodService::add_to(Router& router) {
     pods_->add_pod_calls(router);
     pods_->add_container_calls(router);
     pods_->add_live_calls(router);
+    pods_->add_measure_calls(router);
 }
 
 void PodService::recover() { pods_->recover(); }

@@ -61,12 +61,14 @@ Result<> write_pod_files(std::string const& run, record::Pod const& pod) {
 }
 
 Result<> start_monitor(HostFacts const& facts, std::string const& run, record::Pod const& pod, int listener) {
-    bool const has_ipc = pod.config().linux().security_context().namespace_options().ipc() != v1::NODE;
+    auto const& options = pod.config().linux().security_context().namespace_options();
+    bool const has_ipc = options.ipc() != v1::NODE;
+    bool const has_pid = options.pid() == v1::POD;
     std::string const hostname = is_host_network(pod.config()) ? "" : pod.hostname();
-    auto const ended =
-        TRY(process::run_command({.arguments = {facts.settings.monitor, run, has_ipc ? "ipc" : "", hostname},
-                                  .descriptors = {listener},
-                                  .timeout = monitor_limit}));
+    auto const ended = TRY(process::run_command(
+        {.arguments = {facts.settings.monitor, run, has_ipc ? "ipc" : "", has_pid ? "pid" : "", hostname},
+         .descriptors = {listener},
+         .timeout = monitor_limit}));
     if (ended.is_ok()) return {};
     return fail(
         ErrorKind::internal, "start the monitor of pod " + pod.id(),

@@ -19,6 +19,7 @@ namespace triton::cri {
 namespace {
 
 constexpr std::size_t worker_threads = 16;
+constexpr auto collection_pause = std::chrono::hours(1);
 constexpr char program_path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// What we may not go below: without CAP_SYS_RESOURCE, ours.
@@ -47,7 +48,11 @@ HostFacts facts_of(PodSettings settings) {
 }  // namespace
 
 Pods::Pods(PodSettings settings, PodService::Surroundings around)
-    : around_(std::move(around)), facts_(facts_of(std::move(settings))), workers_(worker_threads), keeper_(1) {}
+    : around_(std::move(around)),
+      facts_(facts_of(std::move(settings))),
+      collection_(around_.loop),
+      workers_(worker_threads),
+      keeper_(1) {}
 
 std::optional<Error> Pods::missing() const {
     for (std::string const& program : {facts_.settings.runtime, facts_.settings.monitor}) {
@@ -103,12 +108,14 @@ void Pods::perform(core::Work const& work) {
         case core::Task::make_pod: return begin_pod(id);
         case core::Task::add_network: return add_network(id);
         case core::Task::delete_network: return delete_network(id);
+        case core::Task::check_network: return check_network(id);
         case core::Task::end_monitor: return end_monitor(id);
         case core::Task::remove_pod:
             return after_records([this, id] { run(id, [this, id] { return remove_pod_files(facts_, id); }); });
         case core::Task::create_container: return begin_container(id);
         case core::Task::start_container: return start_container(id);
         case core::Task::remove_container: return end_container(id);
+        case core::Task::update_container: return change_limits(id);
     }
 }
 
@@ -141,6 +148,7 @@ void Pods::add_network(std::string const& id) {
     run(
         id,
         [this, record, result, ranges = ranges_]() -> Result<> {
+            std::shared_lock const others(networks_);
             *result = add_pod_network(facts_, *record, ranges);
             return {};
         },
@@ -151,7 +159,31 @@ void Pods::add_network(std::string const& id) {
 }
 
 void Pods::delete_network(std::string const& id) {
-    run(id, [this, record = pods_.at(id).record] { return delete_pod_network(facts_, record); });
+    run(id, [this, record = pods_.at(id).record] {
+        std::shared_lock const others(networks_);
+        return delete_pod_network(facts_, record);
+    });
+}
+
+/// Nobody asks for it: that a network is broken is for the log.
+void Pods::check_network(std::string const& id) {
+    run(id, [this, record = pods_.at(id).record]() -> Result<> {
+        if (auto const checked = check_pod_network(facts_, record); !checked)
+            around_.post([this, text = checked.error().text(), id = record.id()] {
+                around_.warn("the network of pod " + id + " is not as it was: " + text);
+            });
+        return {};
+    });
+}
+
+void Pods::collect_networks() {
+    collection_.call_at(steady_now() + collection_pause, [this] { collect_networks(); });
+    auto const queued = workers_.run([this] {
+        std::unique_lock const alone(networks_);
+        if (auto const done = cri::collect_networks(facts_); !done && done.error().kind != ErrorKind::not_found)
+            around_.post([this, text = done.error().text()] { around_.warn(text); });
+    });
+    if (!queued) around_.warn(queued.error().text());
 }
 
 void Pods::attach(std::string const& pod, UniqueFd socket) {
@@ -250,6 +282,27 @@ void Pods::end_container(std::string const& id) {
         around_.post([finish] { finish(0); });
 }
 
+void Pods::change_limits(std::string const& id) {
+    auto& waiting = containers_.at(id).changes;
+    core::Ticket const next = core_.containers().at(id).updating.front();
+    while (waiting.front().ticket != next)  // those before it were refused
+        waiting.pop_front();
+    auto const result = std::make_shared<v1::LinuxContainerResources>();
+    run(
+        id,
+        [this, result, record = containers_.at(id).record, wanted = waiting.front().resources]() -> Result<> {
+            *result = TRY(cri::change_limits(facts_, record, wanted));
+            return {};
+        },
+        [this, id, result] {
+            if (auto const found = containers_.find(id); found != containers_.end()) {
+                *found->second.record.mutable_resources() = *result;
+                save_container(id);
+            }
+            done(id, {});
+        });
+}
+
 void Pods::perform(core::SendStop const& effect) {
     auto const found = containers_.find(effect.container);
     if (found == containers_.end()) return;
@@ -278,6 +331,9 @@ void Pods::exited(MonitoredContainer const& one) {
     if (found == containers_.end()) return;
     found->second.record.set_finished_at(one.exited_at);
     found->second.pid = 0;
+    // What it has started lives on where its namespace is others', too.
+    if (found->second.record.config().linux().security_context().namespace_options().pid() != v1::CONTAINER)
+        perform(core::Kill{one.id});
     step(core::Exited{one.id, one.exit_code, one.is_out_of_memory});
 }
 

@@ -1,11 +1,12 @@
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <shared_mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "host/cri/container/oci_spec.h"
@@ -16,6 +17,7 @@
 #include "host/cri/sandbox/monitor_link.h"
 #include "host/cri/sandbox/places.h"
 #include "host/cri/sandbox/pod_service.h"
+#include "host/cri/sandbox/stats.h"
 #include "host/cri/sandbox/stored_pod.h"
 #include "host/cri/wire/router.h"
 #include "lib/base/unique_fd.h"
@@ -27,12 +29,19 @@ namespace triton::cri {
 struct PodData {
     record::Pod record;
     std::shared_ptr<MonitorLink> link = {};
+    CpuSample sample = {};
+};
+/// A call that changes the limits of a container.
+struct LimitChange {
+    core::Ticket ticket;
+    v1::LinuxContainerResources resources;
 };
 struct ContainerData {
     record::Container record;
     int pid = 0;
     std::string image_tree = {};
-    std::pair<std::int64_t, std::uint64_t> sample = {};  ///< when its CPU time was read, and what it was
+    CpuSample sample = {};
+    std::deque<LimitChange> changes = {};  ///< calls that wait, the oldest first
 };
 
 /// What work in another thread needs, copied. The host's part never changes.
@@ -58,12 +67,21 @@ Result<> make_pod_namespace(HostFacts const& facts, record::Pod const& pod);
 /// Keeps in the record what was called, before it is; also when it fails. `ranges`: of the addresses of this node.
 Result<> add_pod_network(HostFacts const& facts, record::Pod& pod, std::string const& ranges);
 Result<> delete_pod_network(HostFacts const& facts, record::Pod const& pod);
+Result<> check_pod_network(HostFacts const& facts, record::Pod const& pod);
+/// Lets plugins free what no pod of this host holds, those that are stopped and not yet given back included.
+Result<> collect_networks(HostFacts const& facts);
 void remove_pod_processes(HostFacts const& facts, std::string const& pod);
 Result<> remove_pod_files(HostFacts const& facts, std::string const& pod);
 /// `targets`: pids of the other containers of the pod by their ids.
 Result<PreparedContainer> prepare_container(HostFacts const& facts, record::Pod const& pod, record::Container container,
                                             int monitor, std::map<std::string, int> const& targets);
 Result<> remove_container_files(HostFacts const& facts, record::Container const& container);
+/// Changes all of its limits, or none. Returns those that are in force then. Errors: `refused`: it uses more memory
+/// than it may have; what the runtime says.
+Result<v1::LinuxContainerResources> change_limits(HostFacts const& facts, record::Container const& container,
+                                                  v1::LinuxContainerResources const& wanted);
+/// The limits that are in force.
+v1::LinuxContainerResources const& resources_of(record::Container const& container);
 /// What the monitor is told to make a container.
 monitor::Message create_message(HostFacts const& facts, record::Container const& container, std::string const& tree);
 
@@ -90,6 +108,7 @@ public:
     void add_pod_calls(Router& router);
     void add_container_calls(Router& router);
     void add_live_calls(Router& router);
+    void add_measure_calls(Router& router);
     void recover();
     void end_streams();
     [[nodiscard]] std::optional<Error> missing() const;
@@ -116,10 +135,13 @@ private:
     void begin_pod(std::string const& id);
     void add_network(std::string const& id);
     void delete_network(std::string const& id);
+    void check_network(std::string const& id);
+    void collect_networks();
     void end_monitor(std::string const& id);
     void begin_container(std::string const& id);
     void start_container(std::string const& id);
     void end_container(std::string const& id);
+    void change_limits(std::string const& id);
     std::shared_ptr<MonitorLink> link_of(std::string const& pod);
     void attach(std::string const& pod, UniqueFd socket);
     void exited(MonitoredContainer const& one);
@@ -133,12 +155,18 @@ private:
     void list_containers(CallPtr const& call, v1::ListContainersRequest const& request);
     void show_container(CallPtr const& call, v1::ContainerStatusRequest const& request);
     void update_ranges(CallPtr const& call, v1::UpdateRuntimeConfigRequest const& request);
+    void update(CallPtr const& call, v1::UpdateContainerResourcesRequest const& request);
     void reopen_log(CallPtr const& call, v1::ReopenContainerLogRequest const& request);
 
     void execute(CallPtr const& call, v1::ExecSyncRequest const& request);
     void begin_command(CallPtr const& call, std::string const& id, std::string const& pod, std::string const& file,
                        Duration timeout);
+    struct Measured;
+    struct MeasuredPod;
+    Measured to_measure(core::Container const& container, ContainerData const& data);
+    MeasuredPod to_measure(core::Pod const& pod, PodData const& data);
     void measure(CallPtr const& call, v1::ContainerStatsFilter const& filter, bool is_one);
+    void measure_pods(CallPtr const& call, v1::PodSandboxStatsFilter const& filter, bool is_one);
     void listen(CallPtr const& call);
     void tell(core::Changed const& change);
 
@@ -155,6 +183,8 @@ private:
     std::vector<CallPtr> listeners_;
     std::string ranges_;  // of addresses, as kubelet gives them to this node
     std::map<std::string, std::unique_ptr<net::Timer>> timers_;
+    net::Timer collection_;
+    std::shared_mutex networks_;  // whoever makes or deletes one shares it; collecting excludes them
     Workers workers_;
     Workers keeper_;  // of records: one thread, so that they are written in order
 };

@@ -60,6 +60,7 @@ void Pods::restore(StoredPod const& stored) {
     pod.was_run = stored.pod.was_run();
     pod.has_network = !stored.pod.network().configuration().empty();
     pod.is_networked = !stored.pod.network().result().empty();
+    pod.wants_check = pod.is_networked;
     if (stored.pod.is_stopped()) pod.wish = core::Wish::stopped;
     if (!pod.was_run) pod.wish = core::Wish::removed;  // nobody was told of it
     bool const has_monitor = pod.has_monitor;
@@ -123,6 +124,7 @@ void Pods::recover() {
     for (std::string const& complaint : complaints)
         around_.warn(complaint);
     remove_strays();
+    collect_networks();
     perform(core_.resume());
 }
 

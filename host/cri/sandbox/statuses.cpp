@@ -108,7 +108,7 @@ v1::ContainerStatus container_status(core::Container const& container, Container
     *status.mutable_annotations() = config.annotations();
     *status.mutable_mounts() = config.mounts();
     status.set_log_path(data.record.log_path());
-    *status.mutable_resources()->mutable_linux() = config.linux().resources();
+    *status.mutable_resources()->mutable_linux() = resources_of(data.record);
     auto* const user = status.mutable_user()->mutable_linux();
     user->set_uid(data.record.user());
     user->set_gid(data.record.group());

@@ -24,6 +24,7 @@ TEST(PodSimulation, EverythingEndsAndNothingIsLeft) {
     std::uint64_t removed = 0;
     std::uint64_t kills = 0;
     std::uint64_t exits = 0;
+    std::uint64_t updates = 0;
     for (std::uint64_t seed = first; seed < first + std::max<std::uint64_t>(1, steps / steps_of_episode); ++seed) {
         PodWorld world(seed);
         for (std::uint64_t i = 0; i < steps_of_episode && world.problem().empty(); ++i)
@@ -34,11 +35,13 @@ TEST(PodSimulation, EverythingEndsAndNothingIsLeft) {
         removed += world.removed();
         kills += world.kills();
         exits += world.exits();
+        updates += world.updates();
     }
     EXPECT_GT(made, steps / 200);  // the world does not stand still
     EXPECT_GT(removed, steps / 200);
     EXPECT_GT(kills, steps / 1000);
     EXPECT_GT(exits, steps / 200);
+    EXPECT_GT(updates, steps / 1000);
 }
 
 }  // namespace

@@ -68,7 +68,10 @@ void PodWorld::ask() {
     auto const container = any_of(core_.containers());
     Event event =
         RunPod{ticket, "p" + std::to_string(next_), key, std::to_string(below(8) == 0 ? 1 : 0), below(2) == 0};
-    switch (below(8)) {
+    switch (below(9)) {
+        case 8:
+            if (container) event = UpdateContainer{ticket, *container};
+            break;
         case 0:
         case 1:
             if (pod) event = CreateContainer{ticket, *pod, "c" + std::to_string(next_), key, "same"};
@@ -189,6 +192,9 @@ bool PodWorld::do_work(Work const& work, bool is_whole) {
         case Task::delete_network:
             if (is_whole) networks_.erase(id);
             return is_whole;
+        case Task::check_network:
+            if (!networks_.contains(id)) complain("the network of pod " + id + " is checked, and is not there");
+            return is_whole;
         case Task::end_monitor: monitors_.erase(id); return true;
         case Task::remove_pod:
             monitors_.erase(id);
@@ -206,6 +212,12 @@ bool PodWorld::do_work(Work const& work, bool is_whole) {
             if (monitor->second.at(id).phase != Phase::created) return false;
             if (is_whole) monitor->second.at(id).phase = Phase::running;
             return is_whole;
+        }
+        case Task::update_container: {
+            auto const monitor = monitors_.find(containers_.at(id).pod);
+            bool const is_there = monitor != monitors_.end() && monitor->second.contains(id);
+            if (is_there && is_whole) ++updates_;
+            return is_there && is_whole;
         }
         case Task::remove_container: {
             if (!is_whole) return false;
@@ -268,6 +280,7 @@ void PodWorld::kill_daemon() {
         pod.was_run = record.was_run;
         pod.has_network = record.has_network;
         pod.is_networked = record.is_networked;
+        pod.wants_check = record.is_networked;
         if (record.is_stopped) pod.wish = Wish::stopped;
         if (!record.was_run) pod.wish = Wish::removed;
         core_.restore(pod);

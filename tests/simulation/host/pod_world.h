@@ -29,6 +29,7 @@ public:
     [[nodiscard]] std::uint64_t removed() const { return removed_; }
     [[nodiscard]] std::uint64_t kills() const { return kills_; }
     [[nodiscard]] std::uint64_t exits() const { return exits_; }
+    [[nodiscard]] std::uint64_t updates() const { return updates_; }
 
 private:
     using Id = cri::core::Id;
@@ -97,6 +98,7 @@ private:
     std::uint64_t removed_ = 0;
     std::uint64_t kills_ = 0;
     std::uint64_t exits_ = 0;
+    std::uint64_t updates_ = 0;
 };
 
 }  // namespace triton::simulation

@@ -18,11 +18,13 @@ std::string task_name(Task task) {
         case Task::make_pod: return "make_pod";
         case Task::add_network: return "add_network";
         case Task::delete_network: return "delete_network";
+        case Task::check_network: return "check_network";
         case Task::end_monitor: return "end_monitor";
         case Task::remove_pod: return "remove_pod";
         case Task::create_container: return "create";
         case Task::start_container: return "start";
         case Task::remove_container: return "remove";
+        case Task::update_container: return "update";
     }
     return "?";
 }
@@ -151,6 +153,31 @@ TEST_F(CoreTest, OnlyOneStartWins) {
     EXPECT_EQ(step(Done{"c"}), (Texts{"3: ok ", "started c", "stopped c"}));
 }
 
+TEST_F(CoreTest, LimitsAreChangedOneAfterTheOther) {
+    make_pod();
+    EXPECT_EQ(step(UpdateContainer{Ticket{9}, "c"}), Texts{"9: container c does not exist"});
+    run_container();
+    EXPECT_EQ(step(UpdateContainer{Ticket{4}, "c"}), Texts{"update c"});
+    EXPECT_EQ(step(UpdateContainer{Ticket{5}, "c"}), Texts{});
+    EXPECT_EQ(step(UpdateContainer{Ticket{6}, "c"}), Texts{});
+    EXPECT_EQ(step(Done{"c"}), (Texts{"4: ok ", "update c"}));
+    EXPECT_EQ(step(Done{"c", broken()}), (Texts{"5: broken", "update c"}));
+    EXPECT_EQ(step(UpdateContainer{Ticket{7}, "c"}), Texts{});
+    EXPECT_EQ(step(StopContainer{Ticket{8}, "c"}), Texts{"kill c"}) << "a stop does not wait for limits";
+    EXPECT_EQ(step(Exited{"c", 137}), (Texts{"stopped c", "8: ok "}));
+    EXPECT_EQ(step(Done{"c"}), (Texts{"6: ok ", "7: container c does not run any more"}));
+    EXPECT_EQ(step(UpdateContainer{Ticket{9}, "c"}), Texts{"9: container c does not run any more"});
+}
+
+TEST_F(CoreTest, LimitsOfAContainerThatEndsAreRefused) {
+    make_pod();
+    run_container();
+    step(UpdateContainer{Ticket{4}, "c"});
+    step(UpdateContainer{Ticket{5}, "c"});
+    EXPECT_EQ(step(Exited{"c", 0}), Texts{"stopped c"});
+    EXPECT_EQ(step(Done{"c"}), (Texts{"4: ok ", "5: container c does not run any more"}));
+}
+
 TEST_F(CoreTest, LostMonitorEndsItsContainersOnly) {
     make_pod();
     run_container();
@@ -170,6 +197,18 @@ TEST_F(CoreTest, PodWaitsForItsContainers) {
     EXPECT_EQ(step(Done{"c"}), (Texts{"deleted c", "end_monitor p"}));
     EXPECT_EQ(step(Done{"p"}), Texts{"remove_pod p"});
     EXPECT_EQ(step(Done{"p"}), (Texts{"4: ok ", "deleted p"}));
+}
+
+TEST_F(CoreTest, NetworkThatIsCheckedIsNotDeletedMeanwhile) {
+    Pod pod{.id = "p"};
+    pod.key = "key";
+    pod.wants_network = pod.is_made = pod.has_monitor = pod.has_network = pod.is_networked = pod.was_run = true;
+    pod.wants_check = true;
+    core.restore(pod);
+    ASSERT_EQ(core.resume().size(), 1U);
+    EXPECT_EQ(step(StopPod{Ticket{1}, "p"}), Texts{});
+    EXPECT_EQ(step(Done{"p", broken()}), Texts{"end_monitor p"}) << "what it finds changes nothing";
+    EXPECT_EQ(step(Done{"p"}), Texts{"delete_network p"});
 }
 
 TEST_F(CoreTest, StartGoesOnWithWhatWasFound) {
