@@ -20,7 +20,7 @@ _vmadm() {
         console) words='-h --help' things=yes keys= ;;
         cp) words='-h --help' things= keys= ;;
         create) words='-h --help -f --file --strict' things= keys= ;;
-        create-snapshot) words='-h --help' things=yes keys= ;;
+        create-snapshot) words='-h --help --volumes' things=yes keys= ;;
         delete|destroy) words='-h --help' things=yes keys=$list2 ;;
         delete-snapshot) words='-h --help' things=yes keys= ;;
         events) words='-h --help -f -j -r' things=yes keys= ;;

@@ -26,6 +26,7 @@ complete -c vmadm -n '__fish_seen_subcommand_from create' -s f -l file -r -d 'Re
 complete -c vmadm -n '__fish_seen_subcommand_from create' -l strict -d 'Fails if a key would be ignored.'
 complete -c vmadm -f -n __fish_use_subcommand -a create-snapshot -d 'saves the VM'\''s tree as it is now'
 complete -c vmadm -n '__fish_seen_subcommand_from create-snapshot' -s h -l help -d 'The options of this command.'
+complete -c vmadm -n '__fish_seen_subcommand_from create-snapshot' -l volumes -d 'Saves the volumes that it writes, too.'
 complete -c vmadm -f -n '__fish_seen_subcommand_from create-snapshot' -a '(vmadm -q list -p -o uuid,alias 2>/dev/null | tr : "\n")'
 complete -c vmadm -f -n __fish_use_subcommand -a delete -d 'stops VMs and removes everything that they have'
 complete -c vmadm -f -n __fish_use_subcommand -a destroy -d 'stops VMs and removes everything that they have'

@@ -88,6 +88,7 @@ _vmadm() {
         create-snapshot) _arguments \
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \
+            '--volumes[Saves the volumes that it writes, too.]' \
             '*:VM:_vmadm_VM' ;;
         delete|destroy) _arguments \
             '-h[The options of this command.]' \

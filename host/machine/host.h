@@ -148,6 +148,17 @@ public:
     virtual Result<bool> maps_owners() = 0;
     /// The machines that hold volumes.
     virtual Result<std::vector<Uuid>> holders() = 0;
+
+    // Snapshots that a machine has of its volumes. Those of others have other names, and are not touched.
+    /// Replaces what an earlier attempt has left. Errors: those of storage::Pool.
+    virtual Result<> snapshot(std::string const& volume, Uuid const& machine, std::string_view name) = 0;
+    /// Succeeds also when there is none, or no such volume.
+    virtual Result<> delete_snapshot(std::string const& volume, Uuid const& machine, std::string_view name) = 0;
+    /// Whether rollback() can be done. Errors: `not_found`; `refused`: somebody else uses the volume, or, on ZFS, has a
+    /// later snapshot of it; `busy`: a clone needs a later one.
+    virtual Result<> check_rollback(std::string const& volume, Uuid const& machine, std::string_view name) = 0;
+    /// Restores the content, and removes later snapshots of this machine where the pool needs that. Twice is once.
+    virtual Result<> rollback(std::string const& volume, Uuid const& machine, std::string_view name) = 0;
 };
 
 /// The networks of the host. A machine's unit makes its links before each start, and removes them afterwards; these

@@ -76,6 +76,7 @@ struct Snapshot {
     std::string name = {};
     std::optional<std::string> created_at = {};
     std::optional<std::int64_t> size = {};
+    std::vector<std::string> volumes = {};  ///< that were taken with it
 };
 
 /// A machine: what its owner asked for, what we have added, and what we see of it. The table in properties.h tells what
@@ -142,6 +143,7 @@ struct Machine {
     Phase phase = Phase::configuring;
     std::optional<std::string> failure = {};
     std::optional<std::int64_t> first_uid = {};  ///< of its 65,536 host uids
+    json::Object volume_snapshots = {};          ///< by the name of a snapshot, the volumes that were taken with it
 
     // only for create
     bool nowait = false;

@@ -15,6 +15,7 @@
 #include "host/machine/nic.h"
 #include "host/machine/properties.h"
 #include "host/machine/values.h"
+#include "host/machine/volume_snapshots.h"
 #include "host/machine/volume_uses.h"
 #include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
@@ -271,6 +272,7 @@ Result<Machine> Machines::get(Uuid const& uuid) {
     add_awaited(status, store_, uuid);
     observe(machine, status);
     if (auto snapshots = this->snapshots(uuid)) machine.snapshots = *std::move(snapshots);
+    add_volumes_of_snapshots(machine);
     if (auto const limit = tree_limit(uuid).value_or(std::nullopt)) observe_quota(machine, *limit);
     if (machine.launch && machine.pid) {
         auto const reported = parts_.launcher.status(*machine.pid, machine.first_uid.value_or(0));
@@ -682,6 +684,7 @@ Operation Machines::deletion(Uuid const& uuid) {
         {.name = "tree",
          .run = [this, uuid]() -> Result<> {
              // left by an interrupted reprovision
+             TRY(forget_all_volume_snapshots(uuid));
              TRY(unless_missing(
                  parts_.pool.destroy(*storage::TreeName::parse(std::string(incoming_group) + "/" + uuid.text()))));
              return destroy_tree(uuid);
@@ -869,7 +872,13 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running, boo
              if (!before || !before->image_uuid || before->image_uuid == machine.image_uuid) return {};
              return parts_.images.release(*before->image_uuid, machine.uuid);
          }},
-        {.name = "file of the machine", .run = [this, machine] { return store_.save(machine); }},
+        {.name = "file of the machine",
+         .run = [this, machine]() -> Result<> {
+             TRY(forget_all_volume_snapshots(machine.uuid));
+             Machine fresh = machine;
+             fresh.volume_snapshots.clear();
+             return store_.save(fresh);
+         }},
         {.name = "configuration for systemd", .run = [this, machine] { return derive(machine); }},
     };
     add_start_step(operation, uuid);
@@ -909,6 +918,16 @@ Operation Machines::rollback(Uuid const& uuid, storage::SnapshotName const& snap
     operation.steps.push_back(is_content_first ? content : later);
     operation.steps.push_back(is_content_first ? later : content);
     operation.undone_before = operation.steps.size() - 1;
+    auto const machine = store_.load(uuid);
+    std::string const name = snapshot.text().substr(snapshot_prefix.size());
+    if (machine && parts_.volumes && !machine->volume_snapshots.empty()) {
+        for (std::string const& volume : volumes_of_snapshot(*machine, name))
+            operation.steps.push_back({.name = "content of a volume", .run = [this, uuid, volume, name] {
+                                           return unless_missing(parts_.volumes->rollback(volume, uuid, name));
+                                       }});
+        operation.steps.push_back(
+            {.name = "later snapshots of volumes", .run = [this, uuid] { return forget_volume_snapshots(uuid); }});
+    }
     add_start_step(operation, uuid);
     return operation;
 }
@@ -943,6 +962,7 @@ Result<Operation> Machines::operation_of(Mark const& mark, Uuid const& uuid) {
     if (mark.operation == "clone") return operation_of_clone(mark.data, uuid);
     if (mark.operation == "rollback-snapshot")
         return rollback(uuid, TRY(storage::SnapshotName::parse(mark.data)), mark.was_running);
+    if (mark.operation == "create-snapshot") return operation_of_snapshot(mark.data, uuid);
     if (mark.operation == "reboot") return rebooting(uuid, mark.data == forced);
     std::size_t const end = std::min(mark.data.find('\n'), mark.data.size());
     Machine machine = TRY(parse_file(mark.data.substr(0, end), "the journal of VM " + uuid.text()));
@@ -1303,46 +1323,6 @@ Result<> Machines::kill(Uuid const& uuid, int signal) {
     auto const status = TRY(parts_.units.status(uuid));
     if (status.leader <= 0) return fail(ErrorKind::refused, "Cannot find running init PID for VM " + uuid.text());
     return parts_.units.kill(uuid, signal);
-}
-
-// --- snapshots ---
-
-Result<> Machines::create_snapshot(Uuid const& uuid, std::string_view name) {
-    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
-    MachineLock const own = TRY(lock(uuid, "create-snapshot"));
-    LockFile const lock_file(store_, uuid);
-    (void)TRY(load_installed(uuid));
-    auto const done = parts_.pool.snapshot(tree_of(uuid), snapshot);
-    if (!done && done.error().kind == ErrorKind::exists)
-        return fail(ErrorKind::exists, "snapshot with name \"" + std::string(name) + "\" already exists.");
-    return done;
-}
-
-Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
-    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
-    MachineLock const own = TRY(lock(uuid, "delete-snapshot"));
-    LockFile const lock_file(store_, uuid);
-    (void)TRY(load_installed(uuid));
-    auto const done = parts_.pool.delete_snapshot(tree_of(uuid), snapshot);
-    if (!done && done.error().kind == ErrorKind::not_found)
-        return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
-    return done;
-}
-
-Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
-    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
-    OwnMachine own(TRY(lock(uuid, "rollback-snapshot")), store_, uuid);
-    (void)TRY(load_installed(uuid));
-    auto const snapshots = TRY(parts_.pool.snapshots(tree_of(uuid)));
-    if (std::ranges::find(snapshots, snapshot) == snapshots.end())
-        return fail(ErrorKind::not_found, "No snapshot named \"" + std::string(name) + "\" for " + uuid.text());
-    bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
-    TRY(perform_marked(uuid, rollback(uuid, snapshot, was_running)));
-    if (!was_running) return {};
-    TRY(parts_.units.reset(uuid));
-    Machine const machine = TRY(load(uuid));
-    TRY(derive(machine));  // the step that has started it tells of no error
-    return start_unit(machine, own);
 }
 
 // --- recovery ---

@@ -114,7 +114,8 @@ public:
     /// Sends a signal to a machine's PID 1.
     Result<> kill(Uuid const& uuid, int signal);
 
-    Result<> create_snapshot(Uuid const& uuid, std::string_view name);
+    /// `with_volumes`: also of the volumes that it may write, all or none. Then a rollback restores these, too.
+    Result<> create_snapshot(Uuid const& uuid, std::string_view name, bool with_volumes = false);
     Result<> delete_snapshot(Uuid const& uuid, std::string_view name);
     Result<> rollback_snapshot(Uuid const& uuid, std::string_view name);
 
@@ -190,6 +191,13 @@ private:
     Operation change(Machine const& machine, bool is_resumed, NewLimits const& limits);
     Operation reprovisioning(Machine const& machine, bool was_running, bool is_resumed);
     Operation rollback(Uuid const& uuid, storage::SnapshotName const& snapshot, bool was_running);
+    Operation snapshooting(Uuid const& uuid, std::string_view name, std::vector<std::string> const& volumes);
+    Result<Operation> operation_of_snapshot(std::string_view data, Uuid const& uuid);
+    /// The machine's file records which volumes each of its snapshots has.
+    Result<> record_snapshot(Uuid const& uuid, std::string_view name, std::vector<std::string> const& volumes);
+    /// Removes the snapshots of volumes whose snapshot of the machine does not exist any more.
+    Result<> forget_volume_snapshots(Uuid const& uuid);
+    Result<> forget_all_volume_snapshots(Uuid const& uuid);
     Operation rebooting(Uuid const& uuid, bool force);
     void add_start_step(Operation& operation, Uuid const& uuid);
     void add_install_steps(Operation& operation, Machine const& machine);
@@ -252,6 +260,9 @@ private:
 
 /// Adds the last exit of a machine that is down to its status, unless systemd knows of a later one.
 void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid);
+
+/// Adds to the snapshots of a machine the volumes that were taken with them.
+void add_volumes_of_snapshots(Machine& machine);
 
 /// Adds what a machine that is starting waits for to its status.
 void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid);

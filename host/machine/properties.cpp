@@ -188,6 +188,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::v, Whole<1, 1>>("v", {.set = Set::at_create}, "The version of this format: 1."),
         named<&Machine::phase, PhaseName>("phase", {.set = Set::by_us, .place = Place::hidden}, "The progress of its provisioning."),
         property<&Machine::first_uid, Whole<65536, 0xfffeffff>>("first_uid", {.set = Set::by_us, .place = Place::hidden}, "The first of its 65,536 host uids."),
+        property<&Machine::volume_snapshots, AnyObject>("volume_snapshots", {.set = Set::by_us, .place = Place::hidden}, "The volumes that were taken with each snapshot."),
         property<&Machine::nowait, Flag>("nowait", idle({.set = Set::at_create, .place = Place::payload}), "No effect: create returns once the machine's PID 1 runs, and waits for nothing in it."),
         property<&Machine::create_only, Flag>("create_only", {.set = Set::at_create, .place = Place::payload}, "Whether the machine is left for `vmadm install`."),
     });

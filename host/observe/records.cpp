@@ -80,6 +80,7 @@ info::DocumentPtr Records::document_of(std::string const& name, Record const& re
     machine::Machine machine = *record.stored;
     machine::observe(machine, record.unit);
     machine.snapshots = record.snapshots;
+    machine::add_volumes_of_snapshots(machine);
     if (record.tree_limit) machine::observe_quota(machine, *record.tree_limit);
     if (machine.launch && machine.pid == record.report.leader) machine.launch_status = record.report.content;
     return info::make_document(machine);

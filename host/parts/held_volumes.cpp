@@ -1,5 +1,6 @@
 #include "host/parts/held_volumes.h"
 
+#include <algorithm>
 #include <cerrno>
 
 #include <fcntl.h>
@@ -19,6 +20,16 @@ Result<volume::Use> use_of(machine::VolumeUse const& use) {
     auto const key = volume::VolumeKey::parse(use.volume);
     if (!key) return fail(json::shown(use.volume) + " is no key of a volume");
     return volume::Use{*key, use.is_read_only};
+}
+
+/// What the names of a machine's snapshots begin with: 14 digits of its uuid leave room for the longest name.
+std::string own_prefix(Uuid const& machine) {
+    std::string const digits = machine.digits();
+    return digits.substr(digits.size() - 14) + ".";
+}
+
+Result<storage::SnapshotName> own_name(Uuid const& machine, std::string_view name) {
+    return storage::SnapshotName::parse(own_prefix(machine) + std::string(name));
 }
 
 std::unexpected<Error> no_volume(std::string_view word) {
@@ -83,6 +94,74 @@ Result<volume::KnownVolume> HeldVolumes::look_at(std::string const& key) {
     auto known = uses && parsed ? TRY(uses->look_at(*parsed)) : std::nullopt;
     if (!known) return no_volume(key);
     return *std::move(known);
+}
+
+Result<HeldVolumes::Tree> HeldVolumes::tree_of(std::string const& key) {
+    volume::KnownVolume const known = TRY(look_at(key));
+    if (!known.row || known.row->stage != volume::VolumeRow::Stage::made)
+        return fail(ErrorKind::refused, "volume " + key + " is being made or removed");
+    if (!pool_) pool_ = TRY(storage::open_pool(TRY(image::read_site({.root = root_})).storage));
+    return Tree{pool_.get(), TRY(volume::tree_of(known.key, known.row->is_in_vault))};
+}
+
+Result<> HeldVolumes::snapshot(std::string const& volume, Uuid const& machine, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(own_name(machine, name));
+    Tree const tree = TRY(tree_of(volume));
+    {
+        // What the machine has written before is in it.
+        UniqueFd const directory = TRY(tree.pool->open(tree.name));
+        if (::syncfs(directory.get()) != 0) return fail(errno, "make " + tree.name.text() + " durable");
+    }
+    TRY(unless_missing(tree.pool->delete_snapshot(tree.name, snapshot)));
+    return tree.pool->snapshot(tree.name, snapshot);
+}
+
+Result<> HeldVolumes::delete_snapshot(std::string const& volume, Uuid const& machine, std::string_view name) {
+    auto const tree = tree_of(volume);
+    if (!tree && (tree.error().kind == ErrorKind::not_found || tree.error().kind == ErrorKind::refused)) return {};
+    if (!tree) return std::unexpected(tree.error());
+    return unless_missing(tree->pool->delete_snapshot(tree->name, TRY(own_name(machine, name))));
+}
+
+namespace {
+
+/// The snapshots of a tree after one of them, oldest first. Errors: `not_found`.
+Result<std::vector<storage::SnapshotName>> later_than(storage::Pool& pool, storage::TreeName const& tree,
+                                                      storage::SnapshotName const& snapshot) {
+    auto all = TRY(pool.snapshots(tree));
+    auto const found = std::ranges::find(all, snapshot);
+    if (found == all.end()) return fail(ErrorKind::not_found, tree.text() + " has no snapshot " + snapshot.text());
+    all.erase(all.begin(), found + 1);
+    return all;
+}
+
+}  // namespace
+
+Result<> HeldVolumes::check_rollback(std::string const& volume, Uuid const& machine, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(own_name(machine, name));
+    Tree const tree = TRY(tree_of(volume));
+    for (volume::ReferenceConfig const& user :
+         TRY(volume::references_to(*database_, *volume::VolumeKey::parse(volume))))
+        if (user.key.user != machine.text())
+            return fail(ErrorKind::refused, "volume " + volume + " is also used by " + volume::shown_user(user) +
+                                                ", under whose hands a rollback would change it");
+    auto const later = TRY(later_than(*tree.pool, tree.name, snapshot));
+    if (tree.pool->kind() != storage::Backend::zfs) return {};
+    for (storage::SnapshotName const& one : later)
+        if (!one.text().starts_with(own_prefix(machine)))
+            return fail(ErrorKind::refused, "volume " + volume + " has a later snapshot " + one.text() +
+                                                ", which ZFS would remove: volumeadm delete-snapshot removes it");
+    return tree.pool->check_unused(tree.name, later);
+}
+
+Result<> HeldVolumes::rollback(std::string const& volume, Uuid const& machine, std::string_view name) {
+    storage::SnapshotName const snapshot = TRY(own_name(machine, name));
+    Tree const tree = TRY(tree_of(volume));
+    auto const later = TRY(later_than(*tree.pool, tree.name, snapshot));
+    if (tree.pool->kind() == storage::Backend::zfs)
+        for (auto one = later.rbegin(); one != later.rend(); ++one)
+            if (one->text().starts_with(own_prefix(machine))) TRY(tree.pool->delete_snapshot(tree.name, *one));
+    return tree.pool->rollback(tree.name, snapshot);
 }
 
 /// It follows this file if it runs. Otherwise it reads the rows when it starts, so nothing depends on this.

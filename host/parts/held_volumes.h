@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -7,6 +8,7 @@
 #include "host/content/database.h"
 #include "host/machine/host.h"
 #include "host/machine/store.h"
+#include "host/storage/pool.h"
 #include "host/volume/keep/uses.h"
 
 namespace triton::parts {
@@ -20,6 +22,10 @@ public:
     Result<> hold(Uuid const& holder, Wanted const& wanted, bool keeps_others) override;
     Result<bool> maps_owners() override;
     Result<std::vector<Uuid>> holders() override;
+    Result<> snapshot(std::string const& volume, Uuid const& machine, std::string_view name) override;
+    Result<> delete_snapshot(std::string const& volume, Uuid const& machine, std::string_view name) override;
+    Result<> check_rollback(std::string const& volume, Uuid const& machine, std::string_view name) override;
+    Result<> rollback(std::string const& volume, Uuid const& machine, std::string_view name) override;
 
     /// For those who wait for a volume. Errors: `not_found` when there is none of that key.
     Result<volume::KnownVolume> look_at(std::string const& key);
@@ -28,10 +34,17 @@ private:
     /// nullptr: there is no database.
     Result<volume::Uses*> open();
     void tell_manager() const;
+    /// A volume that is made, in its pool. Errors: `not_found`; `refused` when it is not complete.
+    struct Tree {
+        storage::Pool* pool;
+        storage::TreeName name;
+    };
+    Result<Tree> tree_of(std::string const& key);
 
     std::string root_;
     std::optional<content::Database> database_;
     std::optional<volume::Uses> uses_;
+    std::unique_ptr<storage::Pool> pool_;
 };
 
 }  // namespace triton::parts

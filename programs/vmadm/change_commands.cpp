@@ -171,8 +171,8 @@ Outcome run_validate(Options const& options) {
     return {};
 }
 
-Outcome with_snapshot(Options const& options, std::string_view command, std::string_view done,
-                      Result<> (Machines::*change)(Uuid const&, std::string_view)) {
+template <class Change>
+Outcome with_snapshot(Options const& options, std::string_view command, std::string_view done, Change change) {
     auto const host = TRY_RUN(Host::open(options));
     Machines& machines = host->machines();
     auto const uuid = TRY_RUN(one_machine(machines, options, command, 2));
@@ -180,19 +180,27 @@ Outcome with_snapshot(Options const& options, std::string_view command, std::str
     std::string const name = options.words[1];
     json::Writer detail;
     detail.value(name);
-    TRY_RUN(recorded(*host, uuid, command, detail.text(), [&] { return (machines.*change)(uuid, name); }));
+    TRY_RUN(recorded(*host, uuid, command, detail.text(), [&] { return change(machines, uuid, name); }));
     say(std::string(done) + " snapshot " + name + " for VM " + uuid.text());
     return {};
 }
 
 Outcome run_create_snapshot(Options const& options) {
-    return with_snapshot(options, "create-snapshot", "Created", &Machines::create_snapshot);
+    return with_snapshot(options, "create-snapshot", "Created",
+                         [&options](Machines& machines, Uuid const& uuid, std::string const& name) {
+                             return machines.create_snapshot(uuid, name, options.with_volumes);
+                         });
 }
 Outcome run_delete_snapshot(Options const& options) {
-    return with_snapshot(options, "delete-snapshot", "Deleted", &Machines::delete_snapshot);
+    return with_snapshot(options, "delete-snapshot", "Deleted", std::mem_fn(&Machines::delete_snapshot));
 }
 Outcome run_rollback_snapshot(Options const& options) {
-    return with_snapshot(options, "rollback-snapshot", "Rolled back", &Machines::rollback_snapshot);
+    return with_snapshot(options, "rollback-snapshot", "Rolled back", std::mem_fn(&Machines::rollback_snapshot));
+}
+
+void add_create_snapshot(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("--volumes", options.with_volumes, "Saves the volumes that it writes, too.");
 }
 
 void add_update(CLI::App& app, Options& options) {
@@ -204,7 +212,8 @@ void add_update(CLI::App& app, Options& options) {
 
 std::span<Command const> change_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"create-snapshot", "", "VM NAME", "saves the VM's tree as it is now", add_words, run_create_snapshot},
+        {"create-snapshot", "", "VM NAME [--volumes]", "saves the VM's tree as it is now", add_create_snapshot,
+         run_create_snapshot},
         {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
         {"rename", "", "VM ALIAS", "gives a VM another alias", add_words, run_rename},
         {"rollback-snapshot", "", "VM NAME", "restores the VM's tree from a snapshot", add_words,

@@ -70,6 +70,7 @@ struct Options {
     bool has_order = false;
     bool has_seconds = false;
     std::string snapshot = {};
+    bool with_volumes = false;
     bool with_filesystems = false;
 };
 

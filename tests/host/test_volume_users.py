@@ -187,6 +187,49 @@ def test_a_killed_change_of_volumes_is_finished(place):
     assert len(keys) == 2
 
 
+def test_a_killed_snapshot_is_of_all_or_nothing(place):
+    """Before and after each step of create-snapshot --volumes and of delete-snapshot."""
+    manager = place.manager
+    manager.start()
+    keys = [run(manager, "create", name).stdout.strip() for name in ("one", "two")]
+    manager.end()
+    uuid = place.machine()
+    place.update(uuid, filesystems=[use("one", target="/1"), use("two", target="/2")])
+
+    def snapshots():
+        """Of the machine, and of each volume."""
+        trees = [manager.pool / "machines" / uuid, *(manager.tree(key).parent for key in keys)]
+        return [len(list((tree / "@snapshots").iterdir())) if (tree / "@snapshots").exists() else 0 for tree in trees]
+
+    def recorded():
+        return json.loads(place.files.path(uuid).read_text()).get("volume_snapshots", {})
+
+    for command in ("create-snapshot", "delete-snapshot"):
+        killed = 0
+        for step in range(1, 200):
+            env = {"LD_PRELOAD": str(LIBRARY), "TRITON_DIE_AT": str(step)}
+            if command == "delete-snapshot":
+                assert place.vmadm("create-snapshot", uuid, "now", "--volumes").returncode == 0
+            words = [command, uuid, "now"] + (["--volumes"] if command == "create-snapshot" else [])
+            done = place.vmadm(*words, env=env)
+            killed += done.returncode == -signal.SIGKILL
+            assert place.vmadm("recover").returncode == 0
+            if command == "delete-snapshot" and (done.returncode or recorded()):
+                assert place.vmadm(*words).returncode in (0, 1)  # once more, as its user would
+            if command == "delete-snapshot":
+                assert (snapshots(), recorded()) == ([0, 0, 0], {}), f"{command} {step}"
+            elif snapshots()[0]:
+                assert snapshots() == [1, 1, 1] and sorted(recorded()["now"]) == sorted(keys), f"{command} {step}"
+                assert place.vmadm("delete-snapshot", uuid, "now").returncode == 0
+            else:
+                assert (snapshots(), recorded()) == ([0, 0, 0], {}), f"{command} {step}"
+            if done.returncode != -signal.SIGKILL:
+                break
+        else:
+            raise AssertionError("there is no end to the steps")
+        assert killed > 5, (command, killed)
+
+
 def test_holds_of_a_machine_that_does_not_exist_are_named_and_released(place):
     manager = place.manager
     manager.start()

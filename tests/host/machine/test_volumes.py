@@ -111,3 +111,47 @@ def test_a_machine_waits_for_its_volumes(host, volumeadm, vmadm, tiny):
     assert "waits_for" not in json.loads(vmadm.ok("get", uuid))
     vmadm.ok("delete", uuid)
     volumeadm("delete", "data")
+
+
+def test_snapshots_of_a_machine_with_its_volumes(host, volumeadm, vmadm, tiny):
+    data, seen, disk = volumeadm("create", "data"), volumeadm("create", "seen"), volumeadm("create", "--layout", "file", "--size", "1Mi", "disk")
+    uuid = new_uuid()
+    given = [use("data"), use("seen", "ro", target="/seen"), use("disk", target="/disk")]
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping(), filesystems=given))
+
+    def inside(script):
+        done = vmadm("exec", uuid, BUSYBOX, "sh", "-ec", script)
+        assert done.returncode == 0, done
+        return done.stdout
+
+    def write(text):
+        inside(f"for file in /etc/file /data/file /disk; do printf '{text}\\n' | dd of=$file conv=notrunc 2>/dev/null; done")
+
+    def read():
+        return inside("for file in /etc/file /data/file /disk; do head -n 1 $file; done").split()
+
+    write("one")
+    vmadm.ok("create-snapshot", uuid, "one", "--volumes")
+    shown, = json.loads(vmadm.ok("get", uuid))["snapshots"]
+    assert shown["name"] == "one" and sorted(shown["volumes"]) == sorted([data, disk]), shown
+    assert json.loads(host.run("vminfo", "vm", uuid, check=True).stdout)["snapshots"][0]["volumes"] == shown["volumes"]
+    assert vmadm.says("create-snapshot", uuid, "one", "--volumes") == (1, 'snapshot with name "one" already exists.\n')
+    write("two")
+    vmadm.ok("create-snapshot", uuid, "two", "--volumes")
+    write("three")
+    volumeadm("attach", "data", "web")
+    code, text = vmadm.says("rollback-snapshot", uuid, "one")
+    assert code == 1 and f"volume {data} is also used by web" in text and read() == ["three"] * 3
+    volumeadm("detach", "data", "web")
+    vmadm.ok("rollback-snapshot", uuid, "one")
+    assert read() == ["one"] * 3
+    assert [one["name"] for one in json.loads(vmadm.ok("get", uuid))["snapshots"]] == ["one"]
+    assert [len(json.loads(volumeadm("snapshots", "-j", name))) for name in ("data", "seen", "disk")] == [1, 0, 1]
+    vmadm.ok("delete-snapshot", uuid, "one")
+    assert [len(json.loads(volumeadm("snapshots", "-j", name))) for name in ("data", "disk")] == [0, 0]
+    # A machine takes its snapshots of volumes along.
+    vmadm.ok("create-snapshot", uuid, "last", "--volumes")
+    vmadm.ok("delete", uuid)
+    assert [len(json.loads(volumeadm("snapshots", "-j", name))) for name in ("data", "disk")] == [0, 0]
+    for name in ("data", "seen", "disk"):
+        volumeadm("delete", name)
