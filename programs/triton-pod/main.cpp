@@ -42,12 +42,15 @@ int be_monitor(cri::monitor::MonitorSettings const& settings, UniqueFd ready) {
     return 0;
 }
 
-/// triton-pod STATE IPC PID HOSTNAME, where IPC and PID are empty or not, and descriptor 3 is its listening socket.
-/// Returns when the monitor is there: it is nobody's child then, and lives on without the daemon.
+/// triton-pod STATE IPC PID HOSTNAME USERS, where IPC and PID are empty or not, USERS is a text of user_mapping.h, and
+/// descriptor 3 is its listening socket. Returns when the monitor is there: it is nobody's child then, and lives on
+/// without the daemon.
 int run(int count, char** arguments) {
     if (count == 2 && std::string_view(arguments[1]) == cri::monitor::first_process_word)
         cri::monitor::be_first_process();
-    if (count != 5) return say("usage: triton-pod STATE IPC PID HOSTNAME (it is started by tritoncrid)");
+    if (count != 6) return say("usage: triton-pod STATE IPC PID HOSTNAME USERS (it is started by tritoncrid)");
+    auto const users = cri::monitor::parse_mapping(arguments[5]);
+    if (!users) return say(users.error().text());
     ::close_range(listener_number + 1, ~0U, 0);
     auto pipe = make_pipe();
     if (!pipe) return say(pipe.error().text());
@@ -58,7 +61,8 @@ int run(int count, char** arguments) {
         return be_monitor({.state = arguments[1],
                            .has_ipc = *arguments[2] != '\0',
                            .hostname = arguments[4],
-                           .has_pid = *arguments[3] != '\0'},
+                           .has_pid = *arguments[3] != '\0',
+                           .users = *users},
                           std::move(pipe->writer));
     }
     pipe->writer = {};

@@ -5,6 +5,7 @@
 
 #include "host/cri/cni/network_configuration.h"
 #include "host/cri/cni/plugins.h"
+#include "host/cri/sandbox/user_namespace.h"
 #include "host/cri/wire/typed.h"
 #include "lib/http/grpc/status.h"
 
@@ -48,8 +49,12 @@ v1::StatusResponse status_response(std::optional<Error> const& images, std::opti
     else
         add_condition(response, "RuntimeReady", "ProgramsMissing", programs);
     add_condition(response, "NetworkReady", "NetworkNotConfigured", network);
-    response.add_runtime_handlers();  // the one without a name is the default
-    response.mutable_features();
+    v1::RuntimeHandlerFeatures& handler = *response.add_runtime_handlers()->mutable_features();  // the default one
+    handler.set_recursive_read_only_mounts(true);
+    handler.set_user_namespaces(cri::has_user_namespaces());
+    response.mutable_features()->set_supplemental_groups_policy(true);
+    response.mutable_features()->set_mount_options(true);
+    response.mutable_features()->set_cgroup_mount_mode(true);
     return response;
 }
 

@@ -34,9 +34,21 @@ Result<> set_sysctl(std::string const& name, std::string const& value) {
     return {};
 }
 
+Result<> enter_network(std::string const& path) {
+    UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!file) return fail(errno, "open " + path);
+    if (::setns(file.get(), CLONE_NEWNET) != 0) return fail(errno, "enter " + path);
+    return {};
+}
+
 /// In a thread of its own, which ends with this: its namespace is not the others'.
-Result<> fill_new_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls) {
-    if (::unshare(CLONE_NEWNET) != 0) return fail(errno, "make a network namespace");
+Result<> fill_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls,
+                        std::string const& existing) {
+    if (existing.empty()) {
+        if (::unshare(CLONE_NEWNET) != 0) return fail(errno, "make a network namespace");
+    } else {
+        TRY(enter_network(existing));
+    }
     auto netlink = TRY(netlink::Socket::open());
     auto const loopback = TRY(netlink.link("lo"));
     netlink::LinkChange change;
@@ -50,9 +62,7 @@ Result<> fill_new_namespace(std::string const& path, std::map<std::string, std::
 }
 
 Result<std::string> read_counters_inside(std::string const& path) {
-    UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
-    if (!file) return fail(errno, "open " + path);
-    if (::setns(file.get(), CLONE_NEWNET) != 0) return fail(errno, "enter " + path);
+    TRY(enter_network(path));
     return read_file("/proc/thread-self/net/dev", most_counter_bytes);
 }
 
@@ -63,7 +73,8 @@ bool has_network_namespace(std::string const& path) {
     return ::statfs(path.c_str(), &status) == 0 && status.f_type == NSFS_MAGIC;
 }
 
-Result<> make_network_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls) {
+Result<> make_network_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls,
+                                std::string const& existing) {
     TRY(remove_network_namespace(path));
     std::error_code error;
     std::string const directory = path.substr(0, path.rfind('/'));
@@ -74,7 +85,7 @@ Result<> make_network_namespace(std::string const& path, std::map<std::string, s
     UniqueFd const file{::open(path.c_str(), O_RDONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0)};
     if (!file) return fail(errno, "make " + path);
     Result<> done;
-    auto thread = TRY(start_thread([&] { done = fill_new_namespace(path, sysctls); }));
+    auto thread = TRY(start_thread([&] { done = fill_namespace(path, sysctls, existing); }));
     thread.join();
     if (!done) (void)remove_network_namespace(path);
     return done;

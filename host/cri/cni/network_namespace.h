@@ -8,8 +8,10 @@
 namespace triton::cri {
 
 /// Makes a network namespace with its loopback up, and pins it by a mount on `path`, whose directory is made. One that
-/// is there already is removed before. `sysctls`: those of "net." are set in it. It blocks, for a short time.
-Result<> make_network_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls);
+/// is there already is removed before. `sysctls`: those of "net." are set in it. `existing`: path of one that is used
+/// in place of a new one. It blocks, for a short time.
+Result<> make_network_namespace(std::string const& path, std::map<std::string, std::string> const& sysctls,
+                                std::string const& existing = {});
 
 /// Whether a namespace is pinned there.
 bool has_network_namespace(std::string const& path);

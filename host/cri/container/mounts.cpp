@@ -75,16 +75,25 @@ Result<std::string> find_source(std::string const& path) {
     return std::string(found.get());
 }
 
-Result<SpecMount> requested_mount(v1::Mount const& mount, std::string_view mountinfo) {
-    if (mount.has_image() && !mount.image().image().empty())
-        return fail(ErrorKind::unsupported, "ImageVolumeMountFailed: image volumes are not supported");
-    if (mount.recursive_read_only())
-        return fail(ErrorKind::unsupported, "RROUnsupported: recursive read-only mounts are not supported");
-    if (mount.uidmappings_size() > 0 || mount.gidmappings_size() > 0)
-        return fail(ErrorKind::unsupported, "mounts with mapped ids are not supported");
+/// Nobody writes to an image, and nothing of it has rights that its reader does not have.
+SpecMount image_mount(std::string destination, std::string const& source) {
+    return {.destination = std::move(destination),
+            .type = "bind",
+            .source = source,
+            .options = {"rbind", "rprivate", "ro", "nosuid", "nodev", "noexec"}};
+}
+
+/// `source`: where it is found; null: by its path on this host.
+Result<SpecMount> requested_mount(v1::Mount const& mount, std::string const* source, std::string_view mountinfo) {
     SpecMount made{.destination = {}, .type = "bind", .source = {}, .options = {"rbind"}};
     made.destination = TRY(clean_path(mount.container_path(), "container_path"));
-    made.source = TRY(find_source(TRY(clean_path(mount.host_path(), "host_path"))));
+    if (mount.has_image() && !mount.image().image().empty()) {
+        if (!source) return fail(ErrorKind::internal, "the image of a volume was not looked for");
+        return image_mount(std::move(made.destination), *source);
+    }
+    if (mount.recursive_read_only() && (!mount.readonly() || mount.propagation() != v1::PROPAGATION_PRIVATE))
+        return fail(ErrorKind::invalid, "a mount that is recursively read-only must be read-only and private");
+    made.source = TRY(host_source(mount));
     Propagation const of_source = propagation_of(mountinfo, made.source);
     switch (mount.propagation()) {
         case v1::PROPAGATION_HOST_TO_CONTAINER:
@@ -99,7 +108,8 @@ Result<SpecMount> requested_mount(v1::Mount const& mount, std::string_view mount
             break;
         default: made.options.emplace_back("rprivate");
     }
-    made.options.emplace_back(mount.readonly() ? "ro" : "rw");
+    made.options.emplace_back(mount.recursive_read_only() ? "rro" : mount.readonly() ? "ro" : "rw");
+    if (source) made.source = *source;
     for (std::string const& option : mount.mount_options()) {
         if (option != "nosuid" && option != "nodev" && option != "noexec")
             return fail(ErrorKind::invalid, json::quoted(option) + " is not an option of a mount");
@@ -113,6 +123,10 @@ bool is_at_or_below(std::string const& path, std::string const& above) {
 }
 
 }  // namespace
+
+Result<std::string> host_source(v1::Mount const& mount) {
+    return find_source(TRY(clean_path(mount.host_path(), "host_path")));
+}
 
 Propagation propagation_of(std::string_view mountinfo, std::string const& path) {
     std::string best;
@@ -138,8 +152,11 @@ Result<ContainerMounts> find_mounts(v1::ContainerConfig const& config, PodFiles 
     std::string const mountinfo = TRY(read_file("/proc/self/mountinfo", largest_mountinfo));
     std::vector<SpecMount> requested;
     ContainerMounts found;
-    for (v1::Mount const& mount : config.mounts()) {
-        requested.push_back(TRY(requested_mount(mount, mountinfo)));
+    for (int i = 0; i < config.mounts_size(); ++i) {
+        v1::Mount const& mount = config.mounts(i);
+        auto const source = files.sources.find(i);
+        requested.push_back(
+            TRY(requested_mount(mount, source == files.sources.end() ? nullptr : &source->second, mountinfo)));
         if (mount.propagation() == v1::PROPAGATION_BIDIRECTIONAL) found.propagation = "rshared";
         if (mount.propagation() == v1::PROPAGATION_HOST_TO_CONTAINER && found.propagation == "rprivate")
             found.propagation = "rslave";

@@ -160,6 +160,12 @@ void add_devices(Writer& out, std::vector<SpecDevice> const& devices) {
     out.close(']');
 }
 
+void add_mapping(Writer& out, char const* key, SpecMapping const& mapping) {
+    if (mapping.count == 0) return;
+    out.key(key).open('[').open('{').member("containerID", 0).member("hostID", mapping.host);
+    out.member("size", mapping.count).close('}').close(']');
+}
+
 Result<> add_linux(Writer& out, v1::ContainerConfig const& config, SpecSurroundings const& around,
                    ContainerCapabilities const& capabilities, std::string const& propagation) {
     auto const& context = config.linux().security_context();
@@ -173,6 +179,8 @@ Result<> add_linux(Writer& out, v1::ContainerConfig const& config, SpecSurroundi
         out.close('}');
     }
     out.close(']');
+    add_mapping(out, "uidMappings", around.users);
+    add_mapping(out, "gidMappings", around.groups);
     add_devices(out, devices);
     TRY(add_resources(out, config, around, devices));
     if (!around.sysctls.empty()) {

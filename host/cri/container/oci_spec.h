@@ -23,10 +23,16 @@ namespace triton::cri {
 
 /// A namespace of a container: its own, or that of a path.
 struct SpecNamespace {
-    std::string type;  ///< as of OCI: "pid", "network", "ipc", "uts", "mount", "cgroup"
+    std::string type;  ///< as of OCI: "pid", "network", "ipc", "uts", "mount", "cgroup", "user"
     std::string path = {};
 
     bool operator==(SpecNamespace const&) const = default;
+};
+
+/// The ids from 0 on in a user namespace are those of the host from `host` on. No ids: there is none.
+struct SpecMapping {
+    std::uint32_t host = 0;
+    std::uint32_t count = 0;
 };
 
 /// What this host, the pod and the image add to a request.
@@ -36,6 +42,8 @@ struct SpecSurroundings {
     std::string hostname = {};
     PodFiles files = {};
     std::vector<SpecNamespace> namespaces = {};  ///< a kind that is missing is the host's
+    SpecMapping users = {};                      ///< of a user namespace
+    SpecMapping groups = {};
     std::map<std::string, std::string> sysctls = {};
     std::string cgroups_path = {};
     bool has_unified_cgroups = false;

@@ -5,9 +5,9 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <string_view>
 
 #include <fcntl.h>
+#include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -66,10 +66,24 @@ Result<> drop_capabilities() {
     return {};
 }
 
-/// Returns only when it fails.
-Result<> become_first(std::string const& place, int program) {
+/// Our own user is root of the host, whom files of /proc and others take for their owner.
+Result<> become_root_inside() {
+    constexpr gid_t* no_groups = nullptr;
+    if (::setgroups(0, no_groups) != 0 || ::setresgid(0, 0, 0) != 0 || ::setresuid(0, 0, 0) != 0)
+        return fail(errno, "become root of the user namespace");
+    return {};
+}
+
+/// Returns only when it fails. `may_begin`: a pipe that is closed when the ids are there.
+Result<> become_first(FirstProcess const& what, int program, int may_begin) {
+    char byte = 0;
+    while (::read(may_begin, &byte, 1) < 0 && errno == EINTR) {
+    }
+    if (what.users.is_set() && ::sethostname(what.hostname.data(), what.hostname.size()) != 0)
+        return fail(errno, "set the hostname of the pod");
+    TRY(enter_empty_root(what.place));
+    if (what.users.is_set()) TRY(become_root_inside());
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    TRY(enter_empty_root(place));
     TRY(drop_capabilities());
     char name[] = "triton-pod";
     char word[sizeof first_process_word];
@@ -82,18 +96,29 @@ Result<> become_first(std::string const& place, int program) {
 
 }  // namespace
 
-Result<pid_t> start_first_process(std::string const& place) {
+Result<pid_t> start_first_process(FirstProcess const& what) {
     UniqueFd const program = TRY(copy_ourselves());
     Pipe said = TRY(make_pipe());
-    auto const pid =
-        static_cast<pid_t>(::syscall(SYS_clone, CLONE_NEWPID | CLONE_NEWNS | SIGCHLD, nullptr, nullptr, nullptr, 0));
-    if (pid < 0) return fail(errno, "make a PID namespace for the pod");
+    Pipe begin = TRY(make_pipe());
+    int const users = what.users.is_set() ? CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS : 0;
+    int const flags = CLONE_NEWNS | users | (what.has_pid ? CLONE_NEWPID : 0) | SIGCHLD;
+    auto const pid = static_cast<pid_t>(::syscall(SYS_clone, flags, nullptr, nullptr, nullptr, 0));
+    if (pid < 0) return fail(errno, "make the namespaces of the pod");
     if (pid == 0) {
-        if (auto const became = become_first(place, program.get()); !became)
+        begin.writer = {};
+        if (auto const became = become_first(what, program.get(), begin.reader.get()); !became)
             (void)write_all(said.writer.get(), became.error().text());
         ::_exit(127);
     }
     said.writer = {};
+    if (what.users.is_set()) {
+        if (auto const written = write_mapping(pid, what.users); !written) {
+            ::kill(pid, SIGKILL);
+            ::waitpid(pid, nullptr, 0);
+            return std::unexpected(written.error());
+        }
+    }
+    begin.writer = {};
     // What it has closed without a word was closed by its execve().
     std::string told;
     std::array<char, 1024> buffer{};

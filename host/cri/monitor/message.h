@@ -18,12 +18,12 @@ namespace triton::cri::monitor {
 
 inline constexpr std::uint32_t protocol_version = 1;
 inline constexpr std::size_t most_message_bytes = 60 * 1024;
-inline constexpr std::size_t most_texts = 32;
+inline constexpr std::size_t most_texts = 256;
 
 enum class Kind : std::uint32_t {
     // Requests. Each has one answer of the same sequence.
     table = 1,    ///< answered by a `container` for each, then `answer`; from then on `exited` is told
-    create = 2,   ///< see CreateText; numbers[0]: StreamBit of its input and terminal. answer: the pid
+    create = 2,   ///< see CreateText; numbers[0]: StreamBit of its input and terminal; numbers[1]: owners are mapped
     start = 3,    ///< texts: runtime
     signal = 4,   ///< numbers: signal
     destroy = 5,  ///< from the runtime, with its root; the monitor forgets it
@@ -64,9 +64,13 @@ enum CreateText : std::size_t {
     create_lower,  ///< the image
     create_upper,
     create_work,
-    create_oom,  ///< files to look at for kills by the kernel, separated by newlines
-    create_texts,
+    create_oom,    ///< files to look at for kills by the kernel, separated by newlines
+    create_texts,  ///< what comes after them: volumes whose owners are mapped; see mapped_volume()
 };
+/// Where in its bundle such a volume is found.
+inline std::string mapped_volume(std::string const& bundle, std::size_t number) {
+    return bundle + "/v" + std::to_string(number);
+}
 /// texts of `execute`.
 enum ExecuteText : std::size_t {
     execute_process,  ///< path of its process.json

@@ -18,6 +18,7 @@
 #include "host/cri/monitor/container_streams.h"
 #include "host/cri/monitor/message.h"
 #include "host/cri/monitor/sessions.h"
+#include "host/cri/monitor/user_mapping.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -58,7 +59,8 @@ private:
         std::optional<ContainerLog> log;
         Stream output;
         Stream errors;
-        bool is_mounted = false;
+        bool is_mapped = false;  // into the user namespace of the pod
+        std::vector<std::string> mounts = {};
         std::int64_t wanted = 0;  // StreamBit
         ConsoleSocket console;    // while it is being made
         UniqueFd terminal;
@@ -120,6 +122,7 @@ private:
 
     Result<pid_t> run_runtime(Container const& container, std::vector<std::string> const& words, int in, int out,
                               int errors);
+    Result<std::string> map_owners(Container& container);
     Result<> mount_root(Container& container);
     Result<pid_t> begin_container(Container& container);
     Result<> adopt_terminal(Container& container);
@@ -149,12 +152,15 @@ private:
     bool is_over_ = false;
 };
 
-/// What the monitor itself is in, so that the containers of its pod can join it there.
+/// What the monitor itself is in, so that the containers of its pod can join it there. Of a pod with a first process
+/// state/first.pid has that.
 struct MonitorSettings {
     std::string state;          ///< a directory, below which roots are mounted
     bool has_ipc = false;       ///< an IPC namespace of its own, and a /dev/shm: state/shm
     std::string hostname = {};  ///< a UTS namespace of its own, with that name; empty: the host's
-    bool has_pid = false;       ///< one PID namespace for all containers: state/first.pid has its first process
+    bool has_pid = false;       ///< one PID namespace for all containers
+    /// A user namespace. With it the namespaces of the pod are those of its first process; see FirstProcess.
+    UserMapping users = {};
 };
 
 /// Becomes what a monitor is: leads a session, adopts orphans, has mounts of its own, and is what the kernel kills

@@ -120,10 +120,11 @@ Result<pid_t> become_monitor(MonitorSettings const& settings) {
     (void)!::chdir("/");
     if (UniqueFd const score{::open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC)})
         (void)write_all(score.get(), "-999");  // where that is not allowed, ours stays
-    int const namespaces =
-        CLONE_NEWNS | (settings.has_ipc ? CLONE_NEWIPC : 0) | (settings.hostname.empty() ? 0 : CLONE_NEWUTS);
+    bool const are_mine = !settings.users.is_set();
+    int const namespaces = CLONE_NEWNS | (settings.has_ipc && are_mine ? CLONE_NEWIPC : 0) |
+                           (!settings.hostname.empty() && are_mine ? CLONE_NEWUTS : 0);
     if (::unshare(namespaces) != 0) return fail(errno, "make the namespaces of the pod");
-    if (!settings.hostname.empty() && ::sethostname(settings.hostname.data(), settings.hostname.size()) != 0)
+    if ((namespaces & CLONE_NEWUTS) != 0 && ::sethostname(settings.hostname.data(), settings.hostname.size()) != 0)
         return fail(errno, "set the hostname of the pod");
     // What is mounted below the state stays here; other mounts keep their peers, for volumes that propagate.
     std::string const point = mount_of(settings.state);
@@ -134,8 +135,11 @@ Result<pid_t> become_monitor(MonitorSettings const& settings) {
     constexpr unsigned long flags = MS_NOSUID | MS_NODEV | MS_NOEXEC;
     if (settings.has_ipc && ::mount("shm", memory.c_str(), "tmpfs", flags, "mode=1777,size=65536k") != 0)
         return fail(errno, "mount " + memory);
-    if (!settings.has_pid) return 0;
-    pid_t const first = TRY(start_first_process(settings.state + "/c"));
+    if (!settings.has_pid && are_mine) return 0;
+    pid_t const first = TRY(start_first_process({.place = settings.state + "/c",
+                                                 .has_pid = settings.has_pid,
+                                                 .users = settings.users,
+                                                 .hostname = settings.hostname}));
     std::string const path = settings.state + "/first.pid";
     UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)};
     if (!file || !write_all(file.get(), std::to_string(first))) return fail(errno, "write " + path);
@@ -209,17 +213,36 @@ Error Monitor::runtime_error(Container const& container, int code) const {
     return {.kind = ErrorKind::internal, .attempted = "run " + program, .reason = std::move(reason), .details = {}};
 }
 
+/// Of a pod with a user namespace: the image and the volumes are mounted once more, as that namespace sees them.
+/// Returns where the image is.
+Result<std::string> Monitor::map_owners(Container& container) {
+    auto const& settings = container.settings;
+    if (!container.is_mapped) return settings[create_lower];
+    std::string const path = "/proc/" + std::to_string(first_) + "/ns/user";
+    UniqueFd const users{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    if (!users) return fail(errno, "open " + path);
+    for (std::size_t i = create_texts; i < settings.size(); ++i) {
+        std::string const target = mapped_volume(settings[create_bundle], i - create_texts);
+        TRY(mount_mapped(settings[i], target, users.get()));
+        container.mounts.push_back(target);
+    }
+    std::string lower = settings[create_bundle] + "/lower";
+    TRY(mount_mapped(settings[create_lower], lower, users.get()));
+    container.mounts.push_back(lower);
+    return lower;
+}
+
 /// The root of a container: the image below, its own files above. Only this namespace has it.
 Result<> Monitor::mount_root(Container& container) {
     auto const& settings = container.settings;
     if (settings[create_lower].empty()) return {};
     std::string const target = settings[create_bundle] + "/rootfs";
-    std::string const options = "lowerdir=" + escaped(settings[create_lower]) +
-                                ",upperdir=" + escaped(settings[create_upper]) +
+    std::string const lower = TRY(map_owners(container));
+    std::string const options = "lowerdir=" + escaped(lower) + ",upperdir=" + escaped(settings[create_upper]) +
                                 ",workdir=" + escaped(settings[create_work]);
     for (char const* const more : {",volatile", ""}) {
         if (::mount("overlay", target.c_str(), "overlay", 0, (options + more).c_str()) == 0) {
-            container.is_mounted = true;
+            container.mounts.push_back(target);
             return {};
         }
     }
@@ -229,12 +252,13 @@ Result<> Monitor::mount_root(Container& container) {
 // --- Requests
 
 void Monitor::create(Client client, Message& request) {
-    if (request.texts.size() != create_texts || find(request.container) || ending_)
+    if (request.texts.size() < create_texts || find(request.container) || ending_)
         return answer(client, request.sequence, fail(ErrorKind::invalid, "the monitor cannot make such a container"));
     Container& container = containers_[request.container];
     container.id = request.container;
     container.settings = std::move(request.texts);
     container.wanted = request.numbers[0];
+    container.is_mapped = first_ != 0 && request.numbers[1] != 0;
     auto const pid = begin_container(container);
     if (pid)
         return jobs_.push_back(
@@ -332,7 +356,8 @@ void Monitor::destroy(Client client, Message const& request) {
 void Monitor::destroyed(std::string const& id) {
     Container* const container = find(id);
     if (!container) return;
-    if (container->is_mounted) ::umount2((container->settings[create_bundle] + "/rootfs").c_str(), MNT_DETACH);
+    for (auto mount = container->mounts.rbegin(); mount != container->mounts.rend(); ++mount)
+        ::umount2(mount->c_str(), MNT_DETACH);
     if (container->pid != 0 && container->phase != phase_exited) ::kill(container->pid, SIGKILL);
     containers_.erase(id);
 }

@@ -36,11 +36,9 @@ Result<HeldImage> hold_image(image::Settings const& settings, std::string_view n
     return held;
 }
 
-Result<> release_image(image::Settings const& settings, std::string const& uuid, std::string const& container) {
-    auto const parsed = Uuid::parse(uuid);
-    if (!parsed) return {};
+Result<> release_images(image::Settings const& settings, std::string const& container) {
     auto service = TRY(image::ImageService::open_for_holding(settings));
-    return service.release(*parsed, holder_of(container));
+    return service.release_all(holder_of(container));
 }
 
 }  // namespace triton::cri

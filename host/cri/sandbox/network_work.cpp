@@ -107,13 +107,13 @@ std::string network_namespace_path(HostFacts const& facts, std::string const& po
     return facts.settings.root + "/run/netns/triton-" + pod;
 }
 
-Result<> make_pod_namespace(HostFacts const& facts, record::Pod const& pod) {
+Result<> make_pod_namespace(HostFacts const& facts, record::Pod const& pod, std::string const& existing) {
     std::map<std::string, std::string> sysctls{pod.config().linux().sysctls().begin(),
                                                pod.config().linux().sysctls().end()};
     // What programs without capabilities expect to be able to do.
     sysctls.try_emplace("net.ipv4.ip_unprivileged_port_start", "0");
-    sysctls.try_emplace("net.ipv4.ping_group_range", "0 2147483647");
-    return make_network_namespace(network_namespace_path(facts, pod.id()), sysctls);
+    if (existing.empty()) sysctls.try_emplace("net.ipv4.ping_group_range", "0 2147483647");
+    return make_network_namespace(network_namespace_path(facts, pod.id()), sysctls, existing);
 }
 
 Result<> add_pod_network(HostFacts const& facts, record::Pod& pod, std::string const& ranges) {

@@ -6,6 +6,7 @@
 #include "host/cri/container/name_service.h"
 #include "host/cri/monitor/container_log.h"
 #include "host/cri/sandbox/pods.h"
+#include "host/cri/sandbox/user_namespace.h"
 #include "host/cri/wire/canonical.h"
 #include "host/cri/wire/typed.h"
 #include "lib/http/grpc/status.h"
@@ -25,8 +26,7 @@ Result<> check_pod(v1::PodSandboxConfig const& config, std::string const& handle
     if (!handler.empty()) return fail(ErrorKind::invalid, "there is no runtime handler " + json::quoted(handler));
     TRY(check_cgroup_parent(config.linux().cgroup_parent()));
     auto const& options = config.linux().security_context().namespace_options();
-    if (options.has_userns_options() && options.userns_options().mode() != v1::NODE)
-        return fail(ErrorKind::unsupported, "user namespaces are not supported");
+    TRY(user_mapping_of(config));
     bool const has_ipc = options.ipc() != v1::NODE;
     for (auto const& [name, value] : config.linux().sysctls())
         TRY(check_sysctl(name, value, !is_host_network(config), has_ipc));

@@ -18,6 +18,8 @@
 #include "host/cri/container/name_service.h"
 #include "host/cri/sandbox/pods.h"
 #include "host/cri/sandbox/records_store.h"
+#include "host/cri/sandbox/user_namespace.h"
+#include "lib/base/read_file.h"
 #include "lib/process/run_command.h"
 
 namespace triton::cri {
@@ -26,6 +28,7 @@ namespace {
 
 constexpr auto monitor_limit = std::chrono::seconds(30);
 constexpr auto end_limit = std::chrono::seconds(10);
+constexpr std::size_t most_pid_bytes = 32;
 
 Result<UniqueFd> bind_for_monitor(std::string const& run) {
     UniqueFd const directory{::open(run.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
@@ -64,11 +67,13 @@ Result<> start_monitor(HostFacts const& facts, std::string const& run, record::P
     auto const& options = pod.config().linux().security_context().namespace_options();
     bool const has_ipc = options.ipc() != v1::NODE;
     bool const has_pid = options.pid() == v1::POD;
+    auto const users = TRY(user_mapping_of(pod.config()));
     std::string const hostname = is_host_network(pod.config()) ? "" : pod.hostname();
-    auto const ended = TRY(process::run_command(
-        {.arguments = {facts.settings.monitor, run, has_ipc ? "ipc" : "", has_pid ? "pid" : "", hostname},
-         .descriptors = {listener},
-         .timeout = monitor_limit}));
+    auto const ended =
+        TRY(process::run_command({.arguments = {facts.settings.monitor, run, has_ipc ? "ipc" : "", has_pid ? "pid" : "",
+                                                hostname, monitor::mapping_text(users)},
+                                  .descriptors = {listener},
+                                  .timeout = monitor_limit}));
     if (ended.is_ok()) return {};
     return fail(
         ErrorKind::internal, "start the monitor of pod " + pod.id(),
@@ -96,15 +101,21 @@ Result<UniqueFd> make_pod(HostFacts const& facts, record::Pod const& pod) {
     TRY(make_directories(run + "/shm"));
     TRY(make_directories(facts.places.runtime()));
     TRY(write_pod_files(run, pod));
+    bool const has_users = TRY(user_mapping_of(pod.config())).is_set();
     // The monitor's mounts are those of this moment, and the pin is one of them.
-    if (!is_host_network(pod.config())) TRY(make_pod_namespace(facts, pod));
+    if (!is_host_network(pod.config()) && !has_users) TRY(make_pod_namespace(facts, pod, ""));
     {
         UniqueFd const listener = TRY(bind_for_monitor(run));
         TRY(start_monitor(facts, run, pod, listener.get()));
     }
     UniqueFd socket = TRY(connect_to_monitor(run));
     TRY(ask_for_table(socket.get(), monitor_limit));
+    if (has_users) TRY(make_pod_namespace(facts, pod, TRY(first_process_namespaces(facts, pod.id())) + "net"));
     return socket;
+}
+
+Result<std::string> first_process_namespaces(HostFacts const& facts, std::string const& pod) {
+    return "/proc/" + TRY(read_file(facts.places.run(pod) + "/first.pid", most_pid_bytes)) + "/ns/";
 }
 
 /// The monitor, if it is still there. What it has started is killed by its groups.

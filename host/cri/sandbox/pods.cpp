@@ -245,12 +245,11 @@ void Pods::begin_container(std::string const& id) {
                 return done(id, fail(ErrorKind::unavailable, "the monitor of the pod has ended"));
             found->second.record = prepared->record;
             found->second.image_tree = prepared->image_tree;
-            current->ask(create_message(facts_, prepared->record, prepared->image_tree),
-                         [this, id](Result<std::int64_t> const& pid) {
-                             if (auto const made = containers_.find(id); pid && made != containers_.end())
-                                 made->second.pid = static_cast<int>(*pid);
-                             done(id, pid ? Result<>() : std::unexpected(pid.error()));
-                         });
+            current->ask(create_message(facts_, *prepared), [this, id](Result<std::int64_t> const& pid) {
+                if (auto const made = containers_.find(id); pid && made != containers_.end())
+                    made->second.pid = static_cast<int>(*pid);
+                done(id, pid ? Result<>() : std::unexpected(pid.error()));
+            });
         });
 }
 

@@ -12,6 +12,7 @@
 #include "host/cri/container/oci_spec.h"
 #include "host/cri/core/core.h"
 #include "host/cri/images/workers.h"
+#include "host/cri/monitor/user_mapping.h"
 #include "host/cri/sandbox/cgroups.h"
 #include "host/cri/sandbox/images_in_use.h"
 #include "host/cri/sandbox/monitor_link.h"
@@ -58,12 +59,17 @@ struct HostFacts {
 struct PreparedContainer {
     record::Container record;
     std::string image_tree;
+    monitor::UserMapping users = {};
+    std::vector<std::string> mapped = {};  ///< volumes; see ContainerVolumes
 };
 
 // Pieces of work. They block, may be called from any thread, and can be repeated.
 Result<UniqueFd> make_pod(HostFacts const& facts, record::Pod const& pod);
 std::string network_namespace_path(HostFacts const& facts, std::string const& pod);
-Result<> make_pod_namespace(HostFacts const& facts, record::Pod const& pod);
+/// `existing`: path of a network namespace that it gets in place of a new one.
+Result<> make_pod_namespace(HostFacts const& facts, record::Pod const& pod, std::string const& existing);
+/// Where the namespaces of its first process are: "/proc/1/ns/". Errors: `not_found`: it has none.
+Result<std::string> first_process_namespaces(HostFacts const& facts, std::string const& pod);
 /// Keeps in the record what was called, before it is; also when it fails. `ranges`: of the addresses of this node.
 Result<> add_pod_network(HostFacts const& facts, record::Pod& pod, std::string const& ranges);
 Result<> delete_pod_network(HostFacts const& facts, record::Pod const& pod);
@@ -83,7 +89,7 @@ Result<v1::LinuxContainerResources> change_limits(HostFacts const& facts, record
 /// The limits that are in force.
 v1::LinuxContainerResources const& resources_of(record::Container const& container);
 /// What the monitor is told to make a container.
-monitor::Message create_message(HostFacts const& facts, record::Container const& container, std::string const& tree);
+monitor::Message create_message(HostFacts const& facts, PreparedContainer const& prepared);
 
 // Answers.
 bool is_host_network(v1::PodSandboxConfig const& config);

@@ -113,6 +113,8 @@ void Pods::remove_strays() {
     }
     for (std::string const& name : names_in(facts_.places.layers())) {
         if (containers_.contains(name)) continue;
+        if (auto const released = release_images(facts_.settings.images, name); !released)
+            around_.warn(released.error().text());
         if (auto const removed = remove_all(facts_.places.layer(name)); !removed) around_.warn(removed.error().text());
     }
 }
