@@ -1,6 +1,7 @@
 #include "host/cri/monitor/container_streams.h"
 
 #include <array>
+#include <csignal>
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -26,6 +27,7 @@ std::string content_of(int fd) {
 
 class ContainerStreamsTest : public testing::Test {
 protected:
+    ContainerStreamsTest() { ::signal(SIGPIPE, SIG_IGN); }  // as the monitor does
     void open_input(bool is_terminal, bool is_once) {
         Pipe pipe = make_pipe().value();
         ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);
