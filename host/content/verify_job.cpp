@@ -232,6 +232,19 @@ Result<role::Signed> check_signature(JobSettings const& settings, SignatureReque
     return std::get<role::Signed>(answer);
 }
 
+// Disks.
+
+Result<std::uint64_t> check_disk(JobSettings const& settings, disk::Format format, int file) {
+    auto process = TRY(start(settings));
+    TRY(role::send(process.channel(), role::ReadDisk{format}, soon(), std::span(&file, 1)));
+    role::Packet const packet = TRY(receive_from(process, steady_now() + role_patience, settings.cancel));
+    auto const answer = TRY((decode_answer<role::CheckedDisk>(process, packet.text)));
+    std::uint64_t const bytes = std::get<role::CheckedDisk>(answer).virtual_bytes;
+    if (bytes > disk::largest_disk) return distrust(process, "no disk is that large");
+    TRY(process.finish(end_deadline()));
+    return bytes;
+}
+
 // How it is proved that nobody can write to the file any more.
 
 namespace {

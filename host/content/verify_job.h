@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "host/disk/disk.h"
 #include "host/role/process.h"
 #include "host/role/verify_messages.h"
 #include "lib/base/clock.h"
@@ -118,6 +119,10 @@ struct SignatureRequest {
 
 /// Errors: `denied` for a signature that is not good, with the reason; `refused`: "cancelled"; `timeout`.
 Result<role::Signed> check_signature(JobSettings const& settings, SignatureRequest const& request);
+
+/// Has the header of a disk image read. `file` is borrowed. Returns the size of the disk that a machine would see.
+/// Errors: `invalid`: it is not an image of that format, names another file, or is encrypted; `refused`: "cancelled".
+Result<std::uint64_t> check_disk(JobSettings const& settings, disk::Format format, int file);
 
 /// Proves that nobody can write to a verified file, and makes sure of that where the file system can (fs-verity).
 /// `file` is the only descriptor that may write to it; it is used up. Returns one that can only read.

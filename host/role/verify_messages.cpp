@@ -113,4 +113,18 @@ std::span<Row<Signed> const> table(json::TableOf<Signed>) {
     return rows;
 }
 
+std::span<Row<ReadDisk> const> table(json::TableOf<ReadDisk>) {
+    static constexpr std::array<Row<ReadDisk>, 1> rows{{
+        required<&ReadDisk::format, Name<disk::Format, disk::format_names>>("format"),
+    }};
+    return rows;
+}
+
+std::span<Row<CheckedDisk> const> table(json::TableOf<CheckedDisk>) {
+    static constexpr std::array<Row<CheckedDisk>, 1> rows{{
+        required<&CheckedDisk::virtual_bytes, Count>("virtualBytes"),
+    }};
+    return rows;
+}
+
 }  // namespace triton::role

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/disk/disk.h"
 #include "host/role/failed_message.h"
 #include "host/role/message.h"
 
@@ -83,6 +84,12 @@ struct ReadDocument {
     std::uint32_t most_layers = 128;
 };
 
+/// Job: read the header of a disk image. Has 1 descriptor: the image.
+struct ReadDisk {
+    static constexpr std::string_view name = "disk";
+    disk::Format format = disk::Format::raw;
+};
+
 enum class SignatureKind : std::uint8_t { minisign, openpgp_sums };
 inline constexpr std::array<std::string_view, 2> signature_kind_names{"minisign", "openpgp-sums"};
 
@@ -131,6 +138,12 @@ struct Signed {
     std::string comment;
 };
 
+/// The last answer of ReadDisk: it is an image of that format, which names no other file and is not encrypted.
+struct CheckedDisk {
+    static constexpr std::string_view name = "checkedDisk";
+    std::uint64_t virtual_bytes = 0;
+};
+
 std::span<Row<Receive> const> table(json::TableOf<Receive>);
 std::span<Row<Range> const> table(json::TableOf<Range>);
 std::span<Row<End> const> table(json::TableOf<End>);
@@ -142,5 +155,7 @@ std::span<Row<RangeEnded> const> table(json::TableOf<RangeEnded>);
 std::span<Row<Verified> const> table(json::TableOf<Verified>);
 std::span<Row<CheckedDocument> const> table(json::TableOf<CheckedDocument>);
 std::span<Row<Signed> const> table(json::TableOf<Signed>);
+std::span<Row<ReadDisk> const> table(json::TableOf<ReadDisk>);
+std::span<Row<CheckedDisk> const> table(json::TableOf<CheckedDisk>);
 
 }  // namespace triton::role

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "host/disk/disk.h"
 #include "host/role/sums.h"
 #include "host/verify/copier.h"
 #include "host/verify/document.h"
@@ -30,7 +31,7 @@ namespace triton::verify {
 namespace {
 
 using role::Packet;
-using Job = std::variant<role::Receive, role::Check, role::ReadDocument, role::CheckSignature>;
+using Job = std::variant<role::Receive, role::Check, role::ReadDocument, role::CheckSignature, role::ReadDisk>;
 
 constexpr milliseconds patience = std::chrono::seconds(30);
 constexpr std::size_t most_descriptors_of_job = 3;
@@ -57,13 +58,15 @@ DescriptorCount descriptors_of(Job const& job) {
         DescriptorCount operator()(role::Check const& /*job*/) const { return {2, 2}; }
         DescriptorCount operator()(role::ReadDocument const& /*job*/) const { return {1, 2}; }
         DescriptorCount operator()(role::CheckSignature const& /*job*/) const { return {3, 3}; }
+        DescriptorCount operator()(role::ReadDisk const& /*job*/) const { return {1, 1}; }
     };
     return std::visit(Visitor{}, job);
 }
 
 Result<Work> take_work(role::Channel& channel) {
     Packet packet = TRY(channel.receive(soon(), most_descriptors_of_job));
-    Job job = TRY((role::decode<role::Receive, role::Check, role::ReadDocument, role::CheckSignature>(packet.text)));
+    Job job = TRY((role::decode<role::Receive, role::Check, role::ReadDocument, role::CheckSignature, role::ReadDisk>(
+        packet.text)));
     DescriptorCount const count = descriptors_of(job);
     if (packet.descriptors.size() < count.least || packet.descriptors.size() > count.most)
         return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
@@ -180,6 +183,34 @@ Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& w
         case role::SignatureKind::openpgp_sums: break;  // handled before the sandbox closes
     }
     return fail(ErrorKind::internal, "a signature is checked too late");
+}
+
+/// The image that a job has been handed.
+class OpenFile final : public disk::Bytes {
+public:
+    OpenFile(int file, std::uint64_t size) : file_(file), size_(size) {}
+    [[nodiscard]] std::uint64_t size() const override { return size_; }
+    Result<std::string> read_within(std::uint64_t offset, std::size_t length) override {
+        std::string bytes(length, '\0');
+        for (std::size_t at = 0; at < length;) {
+            ssize_t const got = ::pread(file_, bytes.data() + at, length - at, static_cast<off_t>(offset + at));
+            if (got < 0 && errno == EINTR) continue;
+            if (got <= 0) return fail(got < 0 ? errno : EIO, "read the header of a disk");
+            at += static_cast<std::size_t>(got);
+        }
+        return bytes;
+    }
+
+private:
+    int file_;
+    std::uint64_t size_;
+};
+
+Result<> do_job(role::Channel& channel, role::ReadDisk const& job, Work& work) {
+    int const file = work.descriptor(0).get();
+    OpenFile bytes(file, TRY(size_of(file)));
+    disk::Facts const facts = TRY(disk::read_header(job.format, bytes));
+    return answer(channel, role::CheckedDisk{facts.virtual_bytes});
 }
 
 /// Checks OpenPGP signatures by a program that we execute, which has its own sandbox; what it confirms is read here.

@@ -11,6 +11,7 @@
 
 extern "C" int answer_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int diff_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int disk_header_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int document_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int info_answer_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int messages_fuzz(std::uint8_t const* data, std::size_t size);
@@ -34,6 +35,7 @@ std::size_t replay(std::string const& name, int (*target)(std::uint8_t const*, s
 
 TEST(HostFuzzCorpus, Answer) { EXPECT_GE(replay("answer", answer_fuzz), 10U); }
 TEST(HostFuzzCorpus, Diff) { EXPECT_GE(replay("diff", diff_fuzz), 12U); }
+TEST(HostFuzzCorpus, DiskHeader) { EXPECT_GE(replay("disk_header", disk_header_fuzz), 18U); }
 TEST(HostFuzzCorpus, Document) { EXPECT_GE(replay("document", document_fuzz), 30U); }
 TEST(HostFuzzCorpus, InfoAnswer) { EXPECT_GE(replay("info_answer", info_answer_fuzz), 12U); }
 TEST(HostFuzzCorpus, Messages) { EXPECT_GE(replay("messages", messages_fuzz), 13U); }
