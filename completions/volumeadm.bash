@@ -14,7 +14,7 @@ _volumeadm() {
         attach) words='-h --help --verify-only' things=yes keys= ;;
         clone) words='-h --help --uuid --size --no-wait --timeout' things=yes keys= ;;
         completion) words='-h --help' things= keys='bash zsh fish' ;;
-        create) words='-h --help --uuid --generation --size --layout --content --read-only --encrypted --no-wait --timeout' things= keys= ;;
+        create) words='-h --help --uuid --generation --size --layout --content --format --user-data --network-config --read-only --encrypted --no-wait --timeout' things= keys= ;;
         delete) words='-h --help -c --content --no-wait --timeout' things=yes keys= ;;
         delete-snapshot) words='-h --help' things=yes keys= ;;
         detach) words='-h --help' things=yes keys= ;;
@@ -43,6 +43,9 @@ _volumeadm() {
         create:--size) things= keys= words= ;;
         create:--layout) things= keys= words='directory file' ;;
         create:--content) things= keys= words= ;;
+        create:--format) things= keys= words= ;;
+        create:--user-data) things= keys= words= ;;
+        create:--network-config) things= keys= words= ;;
         create:--timeout) things= keys= words= ;;
         delete:--timeout) things= keys= words= ;;
         grow:--timeout) things= keys= words= ;;

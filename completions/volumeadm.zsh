@@ -61,6 +61,9 @@ _volumeadm() {
             '--size[The most that it holds\: 4Gi. A file needs one.]:value:_files' \
             '--layout[directory (default) or file.]:value:(directory file)' \
             '--content[The content tree that it begins with.]:value:_files' \
+            '--format[raw\: content of another format is converted.]:value:_files' \
+            '--user-data[A seed image for cloud-init with this user data, a file that only root can read.]:value:_files' \
+            '--network-config[Likewise, its network configuration.]:value:_files' \
             '--read-only[Nobody writes it; several may use one file.]' \
             '--encrypted[Only in the vault.]' \
             '--no-wait[Ends when it is noted, not when it is done.]' \

@@ -6,10 +6,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "host/content/role_wait.h"
+#include "host/content/unpack_watch.h"
 #include "host/role/detached_mount.h"
 #include "lib/base/clock.h"
 
@@ -27,44 +27,6 @@ Result<> own_target(int directory, role::IdRange const& ids) {
         return fail(errno, "change the owner of the target directory");
     return {};
 }
-
-/// Watches an unpacker that is not trusted to end by itself: it may hang, run for longer than it was told, or fill the
-/// disk although it was told what stays free.
-class Watch {
-public:
-    /// `directory`: the target, borrowed.
-    Watch(int directory, role::UnpackLimits const& limits)
-        : directory_(directory),
-          limits_(limits),
-          deadline_(steady_now() + std::chrono::seconds(limits.seconds) + role_patience) {}
-
-    /// Waits for a message. Errors: `refused`: "cancelled"; `timeout`; `exhausted` when the disk is nearly full.
-    Result<> wait(role::RoleProcess& process, int cancel) {
-        TimePoint const silent = steady_now() + longest_silence;
-        while (!TRY(wait_for_message(process, std::min(silent, steady_now() + look_interval), cancel))) {
-            TRY(check_room());
-            if (steady_now() >= silent) return fail(ErrorKind::timeout, "triton-unpack hangs: it is silent");
-        }
-        if (steady_now() < deadline_) return {};
-        return fail(ErrorKind::timeout, "a role has not answered in time");
-    }
-
-    /// An unpacker that keeps to its limits reports the lack of room itself, and earlier. Errors: `exhausted`.
-    [[nodiscard]] Result<> check_room() const {
-        struct statvfs space{};
-        if (::fstatvfs(directory_, &space) != 0) return fail(errno, "look at the target directory");
-        std::uint64_t const free = std::uint64_t{space.f_bavail} * space.f_frsize;
-        if (free >= limits_.least_free_bytes / 2) return {};
-        return fail(ErrorKind::exhausted, "unpack", "No space left on device: " + std::to_string(free) + " are free");
-    }
-
-private:
-    static constexpr milliseconds longest_silence = std::chrono::seconds(30);
-    static constexpr milliseconds look_interval{250};
-    int directory_;
-    role::UnpackLimits limits_;
-    TimePoint deadline_;
-};
 
 std::optional<std::string> fault_of_tree(role::Unpacked const& unpacked, UnpackRequest const& request) {
     if (request.diff_id && unpacked.diff_id != *request.diff_id) return "the diffID is not what was asked for";
@@ -89,7 +51,7 @@ Result<role::Unpacked> unpack(JobSettings const& settings, UnpackRequest const& 
                            .applies_whiteouts = request.applies_whiteouts};
     std::array const fds{lent.get(), target.get()};
     TRY(role::send(process.channel(), job, steady_now() + role_patience, fds));
-    Watch watch(directory, request.limits);
+    UnpackWatch watch(directory, request.limits);
     for (;;) {
         TRY(watch.wait(process, settings.cancel));
         role::Packet const packet = TRY(receive_from(process, steady_now() + role_patience, settings.cancel));

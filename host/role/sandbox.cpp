@@ -86,6 +86,7 @@ Result<> make_mount_point(int root, std::string const& path, bool is_directory) 
 }
 
 Result<> put(int root, std::string const& name, std::string const& content) {
+    TRY(make_directories_above(root, "/" + name));
     UniqueFd const file(::openat(root, name.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444));
     if (!file || !write_all(file.get(), content)) return fail(errno, "make file " + name);
     return {};
@@ -100,7 +101,6 @@ Result<bool> copy(int root, std::string const& path) {
     if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return false;
     auto const content = read_open_file(file.get(), path, largest_copy);
     if (!content) return false;
-    TRY(make_directories_above(root, path));
     TRY(put(root, path.substr(1), *content));
     return true;
 }
@@ -132,6 +132,10 @@ Result<> furnish(int root, Confinement const& confinement) {
             TRY(lend(root, path));
     for (auto const& [name, content] : confinement.files)
         TRY(put(root, name, content));
+    for (Confinement::LentFile const& file : confinement.lent) {
+        TRY(make_mount_point(root, "/" + file.name, false));
+        if (attach_mount(file.mount.get(), root, file.name.c_str()) != 0) return fail(errno, "mount " + file.name);
+    }
     return {};
 }
 
@@ -205,7 +209,19 @@ constexpr std::uint64_t extracting =
     LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG | LANDLOCK_ACCESS_FS_MAKE_SOCK |
     LANDLOCK_ACCESS_FS_MAKE_FIFO | LANDLOCK_ACCESS_FS_MAKE_SYM | access_refer | access_truncate;
 
-Result<> restrict_files(Role role, bool executes) {
+constexpr std::uint64_t rewriting = LANDLOCK_ACCESS_FS_READ_FILE | LANDLOCK_ACCESS_FS_WRITE_FILE | access_truncate;
+
+/// Adds a rule for one path. Errors: those of open(2) and landlock_add_rule(2).
+Result<> allow_below(int ruleset, std::string const& path, std::uint64_t accesses) {
+    UniqueFd const place(::open(path.c_str(), O_PATH | O_CLOEXEC));
+    landlock_path_beneath_attr rule{.allowed_access = accesses, .parent_fd = place.get()};
+    if (!place || ::syscall(SYS_landlock_add_rule, ruleset, LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0)
+        return fail(errno, "make its Landlock rules");
+    return {};
+}
+
+Result<> restrict_files(Confinement const& confinement) {
+    Role const role = confinement.role;
     long const abi = ::syscall(SYS_landlock_create_ruleset, nullptr, 0, LANDLOCK_CREATE_RULESET_VERSION);
     if (abi < 1) return fail(ErrorKind::unsupported, "this kernel has no Landlock");
     RulesetAttributes const attributes{.files = file_accesses(abi),
@@ -216,16 +232,13 @@ Result<> restrict_files(Role role, bool executes) {
                                         : offsetof(RulesetAttributes, network);
     UniqueFd const ruleset(static_cast<int>(::syscall(SYS_landlock_create_ruleset, &attributes, size, 0)));
     if (!ruleset) return fail(errno, "make its Landlock rules");
-    std::uint64_t const allowed = executes                 ? reading | LANDLOCK_ACCESS_FS_EXECUTE
+    std::uint64_t const allowed = confinement.executes     ? reading | LANDLOCK_ACCESS_FS_EXECUTE
                                   : role == Role::unpack   ? extracting
                                   : role == Role::download ? reading
                                                            : 0;
-    if (allowed != 0) {
-        UniqueFd const root(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
-        landlock_path_beneath_attr rule{.allowed_access = allowed & file_accesses(abi), .parent_fd = root.get()};
-        if (!root || ::syscall(SYS_landlock_add_rule, ruleset.get(), LANDLOCK_RULE_PATH_BENEATH, &rule, 0) != 0)
-            return fail(errno, "make its Landlock rules");
-    }
+    if (allowed != 0) TRY(allow_below(ruleset.get(), "/", allowed & file_accesses(abi)));
+    for (Confinement::LentFile const& file : confinement.lent)
+        if (file.is_writable) TRY(allow_below(ruleset.get(), "/" + file.name, rewriting & file_accesses(abi)));
     if (::syscall(SYS_landlock_restrict_self, ruleset.get(), 0) != 0) return fail(errno, "enforce its Landlock rules");
     return {};
 }
@@ -237,10 +250,10 @@ Result<> restrict_files(Role role, bool executes) {
 constexpr std::uint32_t over_files =
     1U << CAP_CHOWN | 1U << CAP_DAC_OVERRIDE | 1U << CAP_FOWNER | 1U << CAP_FSETID | 1U << CAP_SETFCAP;
 
-Result<> set_capabilities(std::uint32_t low) {
+Result<> set_capabilities(std::uint32_t low, std::uint32_t inheritable = 0) {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     std::array<__user_cap_data_struct, 2> data{};
-    data[0] = {.effective = low, .permitted = low, .inheritable = 0};
+    data[0] = {.effective = low, .permitted = low, .inheritable = inheritable};
     if (::syscall(SYS_capset, &header, data.data()) != 0) return fail(errno, "set its capabilities");
     return {};
 }
@@ -253,12 +266,14 @@ std::optional<std::uint32_t> parse_id(std::string_view text) {
 
 /// Files that it makes belong to id 0 of its namespace, as most files of an archive do. The process itself belongs to
 /// its own user, so it shares an id with nobody.
-Result<> become_unpacker(Started const& own) {
+Result<> become_unpacker(Started const& own, bool executes) {
     if (::prctl(PR_SET_KEEPCAPS, 1, 0, 0, 0) != 0) return fail(errno, "keep its capabilities");
     if (::syscall(SYS_setresgid, own.group, own.group, own.group) != 0 ||
         ::syscall(SYS_setresuid, own.user, own.user, own.user) != 0)
         return fail(errno, "become its own user");
     TRY(set_capabilities(over_files | 1U << CAP_SETUID | 1U << CAP_SETGID | 1U << CAP_SETPCAP));
+    // A program that is executed makes no files, and with another fsuid execve(2) would take its capabilities.
+    if (executes) return {};
     ::setfsgid(0);
     ::setfsuid(0);
     return {};
@@ -270,11 +285,31 @@ Result<> drop_bounding_set() {
     return {};
 }
 
-Result<> drop_privileges(Role role, Started const& own) {
-    if (role == Role::unpack) TRY(become_unpacker(own));
+/// A program that is executed keeps ambient capabilities alone: the files that it is lent belong to root.
+constexpr std::uint32_t of_program = 1U << CAP_DAC_OVERRIDE;
+
+/// While the bounding set still has them.
+Result<> make_inheritable() {
+    return set_capabilities(over_files | 1U << CAP_SETUID | 1U << CAP_SETGID | 1U << CAP_SETPCAP, of_program);
+}
+
+Result<> keep_for_program() {
+    TRY(set_capabilities(of_program, of_program));
+    if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, CAP_DAC_OVERRIDE, 0, 0) != 0)
+        return fail(errno, "keep its capabilities");
+    return {};
+}
+
+Result<> drop_privileges(Confinement const& confinement, Started const& own) {
+    Role const role = confinement.role;
+    if (role == Role::unpack) TRY(become_unpacker(own, confinement.executes));
     if (::prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) != 0) return fail(errno, "drop its capabilities");
+    if (role == Role::unpack && confinement.executes) TRY(make_inheritable());
     TRY(drop_bounding_set());
-    TRY(set_capabilities(role == Role::unpack ? over_files : 0));
+    if (role == Role::unpack && confinement.executes)
+        TRY(keep_for_program());
+    else
+        TRY(set_capabilities(role == Role::unpack ? over_files : 0));
     // Changing the user has reset the first two of these.
     if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
         ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
@@ -333,6 +368,9 @@ scmp_arg_cmp masked(unsigned argument, std::uint64_t mask, std::uint64_t value) 
 scmp_arg_cmp equal(unsigned argument, std::uint64_t value) {
     return {.arg = argument, .op = SCMP_CMP_EQ, .datum_a = value, .datum_b = 0};
 }
+scmp_arg_cmp different(unsigned argument, std::uint64_t value) {
+    return {.arg = argument, .op = SCMP_CMP_NE, .datum_a = value, .datum_b = 0};
+}
 
 Result<> filter_calls(Role role, bool executes) {
     Filter filter;
@@ -341,6 +379,16 @@ Result<> filter_calls(Role role, bool executes) {
         filter.allow(executed_calls);
         filter.allow_if("ioctl", {equal(1, TCGETS)});  // isatty(3)
         filter.allow_if("prlimit64", {equal(0, 0)});   // its own limits, not those of its parent
+    }
+    if (executes && role == Role::unpack) {
+        filter.allow(produce_calls);
+        // What qemu-img and xorriso can do without.
+        for (char const* const name : {"io_uring_setup", "fallocate", "getxattr", "lgetxattr", "fgetxattr", "listxattr",
+                                       "llistxattr", "flistxattr"})
+            filter.answer_if(name, ENOSYS, {});
+        filter.answer_if("ioctl", ENOTTY, {different(1, TCGETS)});
+        filter.allow_if("prctl", {equal(0, PR_SET_NAME)});
+        filter.answer_if("prctl", EINVAL, {different(0, PR_SET_NAME)});
     }
     filter.allow_if("mmap", {masked(2, PROT_EXEC, 0)});
     filter.allow_if("mprotect", {masked(2, PROT_EXEC, 0)});
@@ -366,6 +414,7 @@ Result<> filter_calls(Role role, bool executes) {
             filter.allow_if("ioctl", {equal(1, FICLONE)});
             break;
         case Role::unpack:
+            if (executes) break;
             filter.allow(unpack_calls);
             filter.allow_if("mknodat", {masked(2, S_IFMT, S_IFIFO)});
             filter.allow_if("mknodat", {masked(2, S_IFMT, S_IFSOCK)});
@@ -380,8 +429,8 @@ Result<> filter_calls(Role role, bool executes) {
 Result<> confine_now(Confinement& confinement, Started const& own) {
     TRY(enter_root(confinement));
     TRY(set_limits(confinement));
-    TRY(drop_privileges(confinement.role, own));
-    TRY(restrict_files(confinement.role, confinement.executes));
+    TRY(drop_privileges(confinement, own));
+    TRY(restrict_files(confinement));
     TRY(filter_calls(confinement.role, confinement.executes));
     return {};
 }

@@ -36,6 +36,14 @@ struct Confinement {
     std::vector<std::string> readable = {};
     /// Files with this content in its root, by name; read-only.
     std::vector<std::pair<std::string, std::string>> files = {};
+    /// One file of the host in its root, by name: a detached mount (open_tree(2)), which is used up.
+    struct LentFile {
+        std::string name;
+        UniqueFd mount;
+        bool is_writable = false;  ///< otherwise the mount must be read-only
+    };
+    /// Only of one that executes a program: triton-unpack's may open them whatever their modes are.
+    std::vector<LentFile> lent = {};
     /// Whether it will execute a program of the system, which may read `files` and nothing else that matters: /usr and
     /// the libraries are mounted, and the filter allows what such a program needs to start.
     bool executes = false;

@@ -31,6 +31,14 @@ inline constexpr std::string_view executed_calls =
     "execve dup2 openat access readlink arch_prctl set_tid_address getrusage dup mmap mprotect getuid geteuid getgid "
     "getegid uname sysinfo fcntl";
 
+/// For qemu-img and xorriso, besides, in triton-unpack's sandbox.
+inline constexpr std::string_view produce_calls =
+    "getppid eventfd2 epoll_create1 epoll_ctl epoll_wait epoll_pwait signalfd4 truncate ftruncate fdatasync fsync "
+    "getdents64 "
+    "get_mempolicy set_mempolicy open stat lstat fstatfs "
+    "statfs "
+    "umask getcwd chdir readlinkat faccessat faccessat2 pipe2 fadvise64 sync_file_range";
+
 /// For the network, and for what libcurl, OpenSSL and libc's resolver do besides.
 inline constexpr std::string_view download_calls =
     "connect bind getsockname getpeername getsockopt setsockopt sendto recvfrom sendmmsg recvmmsg shutdown "

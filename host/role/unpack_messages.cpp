@@ -45,4 +45,23 @@ std::span<Row<Unpacked> const> table(json::TableOf<Unpacked>) {
     return rows;
 }
 
+std::span<Row<ConvertDisk> const> table(json::TableOf<ConvertDisk>) {
+    static constexpr std::array<Row<ConvertDisk>, 3> rows{{
+        required<&ConvertDisk::format, Name<disk::Format, disk::format_names>>("format"),
+        required<&ConvertDisk::bytes, Count>("bytes"),
+        required<&ConvertDisk::seconds, Id>("seconds"),
+    }};
+    return rows;
+}
+
+std::span<Row<MakeSeed> const> table(json::TableOf<MakeSeed>) {
+    static constexpr std::array<Row<MakeSeed>, 1> rows{{required<&MakeSeed::meta_data, String>("metaData")}};
+    return rows;
+}
+
+std::span<Row<Produced> const> table(json::TableOf<Produced>) {
+    static constexpr std::array<Row<Produced>, 1> rows{{required<&Produced::bytes, Count>("bytes")}};
+    return rows;
+}
+
 }  // namespace triton::role

@@ -6,6 +6,7 @@
 #include <csignal>
 #include <new>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include <fcntl.h>
@@ -18,6 +19,7 @@
 
 #include "host/unpack/archive.h"
 #include "host/unpack/extractor.h"
+#include "host/unpack/produce.h"
 #include "host/unpack/stream.h"
 #include "lib/base/clock.h"
 
@@ -27,20 +29,32 @@ namespace {
 
 constexpr milliseconds patience = std::chrono::seconds(30);
 constexpr std::uint32_t deepest = 4096;  // whatever the library allows, since each level is a descriptor
+constexpr std::size_t most_descriptors = 3;
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
+using Job = std::variant<role::Unpack, role::ConvertDisk, role::MakeSeed>;
+using Answer = std::variant<role::Unpacked, role::Produced>;
+
 struct Work {
-    role::Unpack job;
-    UniqueFd blob;
-    UniqueFd target;
+    Job job;
+    std::vector<UniqueFd> descriptors;
 };
 
+bool has_right_descriptors(Work const& work) {
+    struct Visitor {
+        std::size_t count;
+        bool operator()(role::Unpack const& /*job*/) const { return count == 2; }
+        bool operator()(role::ConvertDisk const& /*job*/) const { return count == 2; }
+        bool operator()(role::MakeSeed const& /*job*/) const { return count == 2 || count == 3; }
+    };
+    return std::visit(Visitor{work.descriptors.size()}, work.job);
+}
+
 Result<Work> take_work(role::Channel& channel) {
-    role::Packet packet = TRY(channel.receive(steady_now() + patience, 2));
-    auto const message = TRY(role::decode<role::Unpack>(packet.text));
-    if (packet.descriptors.size() != 2) return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
-    Work work{std::get<role::Unpack>(message), std::move(packet.descriptors[0]), std::move(packet.descriptors[1])};
-    work.job.limits.depth = std::min(work.job.limits.depth, deepest);
+    role::Packet packet = TRY(channel.receive(steady_now() + patience, most_descriptors));
+    Work work{TRY((role::decode<role::Unpack, role::ConvertDisk, role::MakeSeed>(packet.text))),
+              std::move(packet.descriptors)};
+    if (!has_right_descriptors(work)) return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
     return work;
 }
 
@@ -71,17 +85,31 @@ private:
     role::Channel& channel_;
 };
 
-Result<role::Unpacked> run(role::Started& started) {
-    Work work = TRY(take_work(started.channel));
-    role::Confinement confinement{.role = role::Role::unpack, .root = std::move(work.target), .readable = {}};
-    confinement.most_file_bytes = work.job.limits.bytes;
+Result<Answer> do_job(role::Started& started, role::Unpack job, std::vector<UniqueFd> descriptors) {
+    job.limits.depth = std::min(job.limits.depth, deepest);
+    role::Confinement confinement{.role = role::Role::unpack, .root = std::move(descriptors[1]), .readable = {}};
+    confinement.most_file_bytes = job.limits.bytes;
     confinement.most_memory = memory;
-    confinement.most_open_files = 2 * work.job.limits.depth + 64;
+    confinement.most_open_files = 2 * job.limits.depth + 64;
     TRY(role::confine(std::move(confinement), started));
     UniqueFd const root(open_beneath(AT_FDCWD, "/", O_RDONLY | O_DIRECTORY, 0, 0));
     if (!root) return fail(errno, "open the target");
     Progress progress(started.channel);
-    return unpack(work.blob.get(), root.get(), work.job, Progress::tell, &progress);
+    return unpack(descriptors[0].get(), root.get(), job, Progress::tell, &progress);
+}
+
+Result<Answer> do_job(role::Started& started, role::ConvertDisk const& job, std::vector<UniqueFd> descriptors) {
+    return convert_disk(started, job, std::move(descriptors));
+}
+
+Result<Answer> do_job(role::Started& started, role::MakeSeed const& job, std::vector<UniqueFd> descriptors) {
+    return make_seed(started, job, std::move(descriptors));
+}
+
+Result<Answer> run(role::Started& started) {
+    Work work = TRY(take_work(started.channel));
+    return std::visit([&](auto& job) { return do_job(started, std::move(job), std::move(work.descriptors)); },
+                      work.job);
 }
 
 }  // namespace
@@ -117,15 +145,17 @@ int run_job(role::Started& started) {
     ::signal(SIGPIPE, SIG_IGN);
     ::umask(0);
     prepare_libraries();
-    Result<role::Unpacked> done;
+    Result<Answer> done;
     try {
         done = run(started);
     } catch (std::bad_alloc const&) {
         done = fail(ErrorKind::refused, "it takes more memory than is allowed");
     }
-    auto const told = done ? role::send(started.channel, *done, steady_now() + patience)
-                           : role::send(started.channel, role::failed(done.error()), steady_now() + patience);
-    return told ? 0 : 1;
+    auto const tell = [&started](auto const& message) {
+        return role::send(started.channel, message, steady_now() + patience).has_value();
+    };
+    bool const is_told = done ? std::visit(tell, *done) : tell(role::failed(done.error()));
+    return is_told ? 0 : 1;
 }
 
 }  // namespace triton::unpack

@@ -202,6 +202,16 @@ void Core::apply(Put const& event) {
     std::visit([this](auto const& object) { put(object); }, event.object);
 }
 
+namespace {
+
+/// What failed before says nothing about the new configuration, nor does what fails of a job for the old one.
+void note_change(auto& object) {
+    object.retry.reset();
+    if (object.running) object.running->is_outdated = true;
+}
+
+}  // namespace
+
 void Core::put(VolumeConfig const& config) {
     Volume& volume = volumes_[config.key];
     if (volume.config && volume.config->source) clones_of_[*volume.config->source].erase(config.key);
@@ -210,7 +220,7 @@ void Core::put(VolumeConfig const& config) {
         marked_trees_.insert(volume.config->content);
     }
     // A changed configuration is a reason to try again at once; a repeated one is not.
-    if (!volume.config || *volume.config != config) volume.retry.reset();
+    if (!volume.config || *volume.config != config) note_change(volume);
     volume.config = config;
     volume.is_repeated = true;
     if (config.source) clones_of_[*config.source].insert(config.key);
@@ -223,7 +233,7 @@ void Core::put(VolumeConfig const& config) {
 
 void Core::put(TreeConfig const& config) {
     Tree& tree = trees_[config.id];
-    if (!tree.config || *tree.config != config) tree.retry.reset();
+    if (!tree.config || *tree.config != config) note_change(tree);
     tree.config = config;
     tree.is_repeated = true;
     mark_tree(config.id);
@@ -335,8 +345,9 @@ void Core::apply(JobDone const& event) {
 void Core::apply(JobFailed const& event) {
     with_job(event.job, [this, &event](auto const&, auto& object) {
         jobs_.erase(event.job);
+        bool const is_outdated = object.running->is_outdated;
         object.running.reset();
-        fail(object, event.failure);
+        if (!is_outdated) fail(object, event.failure);
     });
 }
 

@@ -77,6 +77,7 @@ private:
         JobId id;
         Job job;
         bool is_cancelled = false;
+        bool is_outdated = false;  ///< the configuration has changed since: its failure says nothing
     };
     /// A change of an object's row that is on its way to the database; no row: it is erased.
     template <class Row>

@@ -85,7 +85,10 @@ Format Core::format_for(VolumeConfig const& config) const {
     switch (config.origin) {
         case Origin::blank: return config.layout == Layout::file ? Format::raw : Format::directory;
         case Origin::cloud_init: return Format::iso;
-        case Origin::download: return trees_.find(config.content)->second.config->format;
+        case Origin::download: {
+            Format const format = trees_.find(config.content)->second.config->format;
+            return config.format && layout_of(format) == Layout::file ? *config.format : format;
+        }
         case Origin::clone: return volumes_.at(*config.source).row->format;
     }
     std::unreachable();
@@ -275,6 +278,8 @@ std::optional<std::string> Core::conflict(Volume const& volume) const {
     std::string const remedy = "; generation " + std::to_string(row.key.generation + 1) + " is needed";
     if (config.layout && *config.layout != layout_of(row.format))
         return "it is a " + std::string(name_of(layout_of(row.format))) + remedy;
+    if (config.format && *config.format != row.format)
+        return "it is of format " + std::string(name_of(row.format)) + remedy;
     if (config.content != row.content) return "it was made from other content" + remedy;
     if (config.is_encrypted != row.is_in_vault)
         return (row.is_in_vault ? std::string("it is encrypted") : std::string("it is not encrypted")) + remedy;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <filesystem>
+#include <system_error>
 
 #include "host/image/uuid.h"
 #include "lib/base/size.h"
@@ -73,6 +75,10 @@ void add_create_options(CLI::App& app, Options& options) {
     app.add_option("--size", options.size, "The most that it holds: 4Gi. A file needs one.");
     app.add_option("--layout", options.layout, "directory (default) or file.");
     app.add_option("--content", options.content, "The content tree that it begins with.");
+    app.add_option("--format", options.format, "raw: content of another format is converted.");
+    app.add_option("--user-data", options.user_data,
+                   "A seed image for cloud-init with this user data, a file that only root can read.");
+    app.add_option("--network-config", options.network, "Likewise, its network configuration.");
     app.add_flag("--read-only", options.is_read_only, "Nobody writes it; several may use one file.");
     app.add_flag("--encrypted", options.is_encrypted, "Only in the vault.");
     add_wait_options(app, options);
@@ -85,6 +91,14 @@ Outcome publish_volume(Options const& options, VolumeConfig config) {
     TRY(print(key + "\n"));
     if (options.does_not_wait) return {};
     return wait_for(options, "VolumeStatus", key, "CREATED_VOLUME");
+}
+
+/// The manager has another working directory.
+Result<std::string> absolute_path(std::string const& path) {
+    std::error_code error;
+    auto absolute = std::filesystem::canonical(path, error);
+    if (error) return fail(error.value(), "find " + path);
+    return absolute.string();
 }
 
 Result<VolumeConfig> config_of(Options const& options) {
@@ -100,6 +114,15 @@ Result<VolumeConfig> config_of(Options const& options) {
     }
     config.content = options.content;
     if (!config.content.empty()) config.origin = Origin::download;
+    if (!options.format.empty()) {
+        config.format = parse_format(options.format);
+        if (config.format != Format::raw) return fail("--format is raw, or not given");
+    }
+    if (!options.user_data.empty()) {
+        config.origin = Origin::cloud_init;
+        config.user_data = TRY(absolute_path(options.user_data));
+        if (!options.network.empty()) config.network = TRY(absolute_path(options.network));
+    }
     config.is_read_only = options.is_read_only;
     config.is_encrypted = options.is_encrypted;
     return config;

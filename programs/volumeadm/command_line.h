@@ -40,6 +40,8 @@ struct Options {
     bool does_not_wait = false;
     std::string sha256 = {};
     std::string format = {};
+    std::string user_data = {};
+    std::string network = {};
     std::string credentials = {};
     bool is_insecure = false;
     std::string until = {};

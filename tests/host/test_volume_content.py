@@ -11,7 +11,7 @@ import pytest
 from fault_server import FaultServer
 from image_place import IMGADM, Layout, fill
 from volume_place import (  # noqa: F401 (fixtures)
-    PATIENCE, Failed, Manager, area, is_created, is_gone, manager, needs_root, uuid, volume,
+    PATIENCE, Failed, Manager, area, is_created, is_gone, manager, needs_qemu_img, needs_root, uuid, volume,
 )
 
 pytestmark = needs_root
@@ -93,17 +93,19 @@ def test_a_disk_comes_by_http_and_becomes_a_volume(manager, server):
     assert manager.blobs() == []
 
 
+@needs_qemu_img
 def test_a_disk_of_this_host_keeps_its_format(manager, area):
     (area / "images").mkdir()
-    (area / "images/disk.qcow2").write_bytes(DISK)
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", area / "images/disk.qcow2", "1M"], check=True)
+    disk = (area / "images/disk.qcow2").read_bytes()
     manager.start()
     client = manager.client()
     store, config = datastore("directory", area / "images")
     key, wanted = volume(ContentID="disk", ReadOnly=True)
-    client.put(config, tree("disk", store, DISK, "disk.qcow2", "qcow2"), wanted)
+    client.put(config, tree("disk", store, disk, "disk.qcow2", "qcow2"), wanted)
     client.wait("VolumeStatus", key, is_created)
-    assert (manager.tree(key) / f"{key}.qcow2").read_bytes() == DISK
-    assert (manager.state / "volumes/clear" / f"{key}.qcow2").read_bytes() == DISK
+    assert (manager.tree(key) / f"{key}.qcow2").read_bytes() == disk
+    assert (manager.state / "volumes/clear" / f"{key}.qcow2").read_bytes() == disk
 
 
 def test_wrong_bytes_become_no_volume(manager, area):

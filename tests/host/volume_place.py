@@ -18,6 +18,7 @@ PATIENCE = 120
 INTERFACE = "org.tritonlaunch.Volumes"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make volumes")
+needs_qemu_img = pytest.mark.skipif(not shutil.which("qemu-img"), reason="qemu-img is not installed")
 counter = itertools.count(1)
 
 

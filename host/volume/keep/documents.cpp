@@ -145,8 +145,20 @@ Result<Config> read_volume(json::Object const& object, std::string_view publishe
     config.is_encrypted = in.flag("Encrypted");
     config.is_read_only = in.flag("ReadOnly");
     config.origin = origin.value_or(config.content.empty() ? Origin::blank : Origin::download);
-    if (config.origin == Origin::cloud_init)
-        in.wrong("VolumeContentOriginType", "this version makes no cloud-init volumes");
+    config.format = in.word<Format>("Format", parse_format);
+    config.user_data = in.text("UserDataFile");
+    config.network = in.text("NetworkConfigFile");
+    if (config.format && (*config.format != Format::raw || config.origin != Origin::download))
+        in.wrong("Format", "only content can become raw; without this it stays as it is");
+    if (config.origin == Origin::cloud_init) {
+        if (!config.user_data.starts_with('/')) in.wrong("UserDataFile", "expected an absolute path");
+        if (!config.network.empty() && !config.network.starts_with('/'))
+            in.wrong("NetworkConfigFile", "expected an absolute path");
+        if (config.layout == Layout::directory) in.wrong("Layout", "a cloud-init volume is a file");
+    } else {
+        if (!config.user_data.empty()) in.wrong("UserDataFile", "only a volume of origin cloudInit has one");
+        if (!config.network.empty()) in.wrong("NetworkConfigFile", "only a volume of origin cloudInit has one");
+    }
     bool const has_content = !config.content.empty();
     if (has_content != (config.origin == Origin::download))
         in.wrong("ContentID", has_content ? "only a volume of origin download has one" : "it is missing");
@@ -239,6 +251,9 @@ struct ConfigWriter {
         if (config.source) out.member("Source", config.source->text());
         out.member("MaxVolSize", config.most_bytes);
         out.member("Encrypted", config.is_encrypted).member("ReadOnly", config.is_read_only);
+        if (config.format) out.member("Format", name_of(*config.format));
+        if (!config.user_data.empty()) out.member("UserDataFile", config.user_data);
+        if (!config.network.empty()) out.member("NetworkConfigFile", config.network);
     }
     void operator()(TreeConfig const& config) const {
         out.member("ContentID", config.id).member("RelativeURL", config.name);

@@ -11,13 +11,19 @@
 #include <sys/statfs.h>
 #include <unistd.h>
 
+#include "host/content/produce_job.h"
+#include "host/content/verify_job.h"
+#include "host/disk/disk.h"
 #include "host/storage/data_copy.h"
+#include "host/volume/work/secret.h"
 #include "host/volume/work/workbench.h"
+#include "lib/json/writer.h"
 
 namespace triton::volume {
 
 namespace {
 
+constexpr std::size_t most_checked_disks = 1000;
 constexpr char root_entry[] = "root";  // of a directory volume, as of the tree of an image
 constexpr char final_snapshot[] = "final";
 constexpr char clone_snapshot[] = "triton-clone";
@@ -29,6 +35,45 @@ Result<> make_durable(int directory, std::string const& what) {
 
 void tell(Order const& order, SubState sub_state) {
     if (order.progress) order.progress({.job = {}, .sub_state = sub_state});
+}
+
+/// The format of a file volume, for whoever reads its header; nullopt for a directory.
+std::optional<disk::Format> disk_format(Format format) {
+    switch (format) {
+        case Format::raw: return disk::Format::raw;
+        case Format::iso: return disk::Format::iso;
+        case Format::qcow: return disk::Format::qcow;
+        case Format::qcow2: return disk::Format::qcow2;
+        case Format::vmdk: return disk::Format::vmdk;
+        case Format::vhd: return disk::Format::vhd;
+        case Format::vhdx: return disk::Format::vhdx;
+        case Format::container:
+        case Format::directory: return std::nullopt;
+    }
+    std::unreachable();
+}
+
+/// An ISO image is raw already.
+bool needs_conversion(Format from, Format to) {
+    return to == Format::raw && from != Format::raw && from != Format::iso;
+}
+
+/// Makes a raw file longer; it is sparse there.
+Result<> extend(int file, std::uint64_t bytes, std::string const& name) {
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at " + name);
+    if (static_cast<std::uint64_t>(status.st_size) < bytes && ::ftruncate(file, static_cast<off_t>(bytes)) != 0)
+        return fail(errno, "give " + name + " its size");
+    return {};
+}
+
+/// Whether a name can be that of a host: RFC 1123, section 2.1.
+bool is_host_name(std::string_view name) {
+    auto const is_good = [](char c) {
+        return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.';
+    };
+    return !name.empty() && name.size() <= 64 && name.front() != '-' && name.front() != '.' &&
+           std::ranges::all_of(name, is_good);
 }
 
 }  // namespace
@@ -54,11 +99,21 @@ Result<> Workbench::build(Order const& order) {
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
     TRY(unless_missing(pool_->destroy(tree)));
     tell(order, SubState::preparing);
+    if (auto const made = make(order, tree); !made) {
+        // What fails for good must not keep its room until somebody notices; the next attempt removes it otherwise.
+        (void)pool_->destroy(tree);
+        return made;
+    }
+    tell(order, SubState::prepare_done);
+    link(row);
+    return {};
+}
+
+Result<> Workbench::make(Order const& order, storage::TreeName const& tree) {
+    VolumeRow const& row = *order.row;
     bool const is_copy = order.config && (order.config->origin == Origin::clone || row.format == Format::container);
     TRY(is_copy ? begin_clone(order, tree) : begin_blank(order, tree));
     if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(tree, row.bytes));
-    tell(order, SubState::prepare_done);
-    link(row);
     return {};
 }
 
@@ -81,14 +136,22 @@ Result<> Workbench::fill(Order const& order, int directory) {
     std::string const name = file_name(row.key, row.format);
     UniqueFd const file{::openat(directory, name.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600)};
     if (!file) return fail(errno, "make " + name);
+    if (order.config && order.config->origin == Origin::cloud_init) return make_seed(order, file.get());
     if (!row.content.empty()) TRY(copy_content(order, file.get()));
-    struct stat status{};
-    if (::fstat(file.get(), &status) != 0) return fail(errno, "look at " + name);
-    bool const is_longer = row.bytes > static_cast<std::uint64_t>(status.st_size);
-    // Of the other formats only their own tools know how to make them longer.
-    if (row.format == Format::raw && is_longer && ::ftruncate(file.get(), static_cast<off_t>(row.bytes)) != 0)
-        return fail(errno, "give " + name + " its size");
+    if (row.format == Format::raw) TRY(extend(file.get(), row.bytes, name));
     return {};
+}
+
+/// The seed image of a machine that runs cloud-init, which applies it again when its instance-id is another one.
+Result<> Workbench::make_seed(Order const& order, int file) {
+    VolumeConfig const& config = *order.config;
+    json::Writer meta_data;  // JSON is YAML, too
+    meta_data.open('{').member("instance-id", config.key.text());
+    if (is_host_name(config.display_name)) meta_data.member("local-hostname", config.display_name);
+    content::SeedRequest request{.meta_data = std::move(meta_data.close('}')).text() + "\n", .user_data = {}};
+    request.user_data = TRY(read_secret(config.user_data));
+    if (!config.network.empty()) request.network = TRY(read_secret(config.network));
+    return content::make_seed({.role = {}, .cancel = order.cancel}, request, file);
 }
 
 Result<> Workbench::copy_content(Order const& order, int file) {
@@ -96,12 +159,40 @@ Result<> Workbench::copy_content(Order const& order, int file) {
     UniqueFd const blob = TRY(store_.open_blob(digest));
     struct stat status{};
     if (::fstat(blob.get(), &status) != 0) return fail(errno, "look at " + digest.text());
+    std::uint64_t const disk_bytes = TRY(check_disk(order, digest, blob.get()));
+    if (order.row->bytes > 0 && disk_bytes > order.row->bytes)
+        return fail(ErrorKind::invalid, "its disk has " + std::to_string(disk_bytes) + " bytes, and MaxVolSize is " +
+                                            std::to_string(order.row->bytes));
     if (order.row->bytes > 0 && static_cast<std::uint64_t>(status.st_size) > order.row->bytes)
         return fail(ErrorKind::invalid, "its content has " + std::to_string(status.st_size) +
                                             " bytes, and MaxVolSize is " + std::to_string(order.row->bytes));
+    if (order.tree && needs_conversion(order.tree->format, order.row->format)) {
+        // It is sparse, and what is not written reads as zeros.
+        TRY(extend(file, std::max(order.row->bytes, disk_bytes), order.row->key.text()));
+        return content::convert_disk({.role = {}, .cancel = order.cancel}, *disk_format(order.tree->format), blob.get(),
+                                     file);
+    }
     if (::ioctl(file, FICLONE, blob.get()) == 0) return {};
     TRY(storage::copy_data(blob.get(), status, file));
     return {};
+}
+
+/// Whether content is a disk of the format that its tree says; returns the size of the disk. The same bytes are looked
+/// at once.
+Result<std::uint64_t> Workbench::check_disk(Order const& order, content::Digest const& digest, int blob) {
+    Format const format = order.tree ? order.tree->format : order.row->format;
+    auto const disk = disk_format(format);
+    if (!disk) return fail(ErrorKind::internal, "content tree " + order.row->content + " is no disk");
+    std::pair const key(digest, format);
+    if (auto const known = checked_disks_.find(key); known != checked_disks_.end()) return known->second;
+    auto const bytes = content::check_disk({.role = {}, .cancel = order.cancel}, *disk, blob);
+    if (!bytes && bytes.error().kind == ErrorKind::invalid)
+        return fail(ErrorKind::invalid, "use content " + digest.text() + " as " + std::string(name_of(format)),
+                    bytes.error().text());
+    if (!bytes) return bytes;
+    if (checked_disks_.size() >= most_checked_disks) checked_disks_.clear();
+    checked_disks_.emplace(key, *bytes);
+    return bytes;
 }
 
 /// A clone of a snapshot: of the tree of an image, or of another volume.
@@ -132,14 +223,9 @@ Result<> Workbench::begin_clone(Order const& order, storage::TreeName const& tre
     std::string const name = file_name(row.key, row.format);
     if (::renameat(directory.get(), old_name.c_str(), directory.get(), name.c_str()) != 0)
         return fail(errno, "give " + name + " its name");
-    struct stat status{};
-    if (::fstatat(directory.get(), name.c_str(), &status, AT_SYMLINK_NOFOLLOW) != 0)
-        return fail(errno, "look at " + name);
     UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) return fail(errno, "open " + name);
-    if (row.format == Format::raw && row.bytes > static_cast<std::uint64_t>(status.st_size) &&
-        ::ftruncate(file.get(), static_cast<off_t>(row.bytes)) != 0)
-        return fail(errno, "give " + name + " its size");
+    if (row.format == Format::raw) TRY(extend(file.get(), row.bytes, name));
     return make_durable(directory.get(), tree.text());
 }
 
@@ -162,11 +248,7 @@ Result<> Workbench::grow(Order const& order) {
     UniqueFd const directory = TRY(pool_->open(tree));
     UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) return fail(errno, "open " + name);
-    struct stat status{};
-    if (::fstat(file.get(), &status) != 0) return fail(errno, "look at " + name);
-    if (static_cast<std::uint64_t>(status.st_size) < order.job.bytes &&
-        ::ftruncate(file.get(), static_cast<off_t>(order.job.bytes)) != 0)
-        return fail(errno, "make " + name + " larger");
+    TRY(extend(file.get(), order.job.bytes, name));
     if (::fsync(file.get()) != 0) return fail(errno, "make " + name + " durable");
     return {};
 }

@@ -10,14 +10,13 @@
 
 #include "host/content/fetcher.h"
 #include "host/content/verify_job.h"
+#include "host/volume/work/secret.h"
 #include "host/volume/work/workbench.h"
-#include "lib/base/read_file.h"
 
 namespace triton::volume {
 
 namespace {
 
-constexpr std::size_t largest_credentials = 64 << 10;
 constexpr auto lock_patience = std::chrono::hours(1);
 
 /// Passes the progress of an import on.
@@ -36,14 +35,10 @@ private:
     Order const& order_;
 };
 
-/// Credentials are in a file that only root can read; "user:password" or a token in one line, or an authfile.
+/// Credentials are "user:password" or a token in one line, or an authfile.
 Result<std::string> read_credentials(std::string const& path) {
     if (path.empty()) return std::string();
-    struct stat status{};
-    if (::stat(path.c_str(), &status) != 0) return fail(errno, "read credentials " + path);
-    if (status.st_uid != 0 || (status.st_mode & 077) != 0)
-        return fail(ErrorKind::refused, "use credentials " + path, "others than root can read it; chmod 600 " + path);
-    std::string text = TRY(read_file(path, largest_credentials));
+    std::string text = TRY(read_secret(path));
     while (!text.empty() && (text.back() == '\n' || text.back() == '\r'))
         text.pop_back();
     return text;
@@ -111,12 +106,24 @@ Result<Answer> Workbench::fetch(Order const& order) {
     std::optional<Error> error;
     for (DatastoreConfig const& datastore : order.datastores) {
         auto answer = fetch_from(order, datastore);
-        if (answer) return answer;
+        if (answer) {
+            TRY(check_fetched(order));
+            return answer;
+        }
         if (!error) error = std::move(answer.error());
         if (error->kind == ErrorKind::refused || error->kind == ErrorKind::exhausted) break;
     }
     if (!error) return fail(ErrorKind::unavailable, "none of its datastores is configured");
     return std::unexpected(*error);
+}
+
+/// What is wrong with a disk is said by its content tree, before a volume needs it.
+Result<> Workbench::check_fetched(Order const& order) {
+    if (order.tree->format == Format::container) return {};
+    content::Digest const digest = TRY(content::Digest::parse(order.job.digest));
+    UniqueFd const blob = TRY(store_.open_blob(digest));
+    TRY(check_disk(order, digest, blob.get()));
+    return {};
 }
 
 Result<Answer> Workbench::fetch_from(Order const& order, DatastoreConfig const& datastore) {

@@ -2,10 +2,12 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/content/store.h"
@@ -88,10 +90,13 @@ private:
     // build.cpp
     Result<bool> has_content(Order const& order);
     Result<> build(Order const& order);
+    Result<> make(Order const& order, storage::TreeName const& tree);
     Result<> begin_blank(Order const& order, storage::TreeName const& tree);
     Result<> begin_clone(Order const& order, storage::TreeName const& tree);
     Result<> fill(Order const& order, int directory);
     Result<> copy_content(Order const& order, int file);
+    Result<> make_seed(Order const& order, int file);
+    Result<std::uint64_t> check_disk(Order const& order, content::Digest const& digest, int blob);
     Result<> grow(Order const& order);
     Result<> destroy(Order const& order);
     Result<> limit(storage::TreeName const& tree, std::uint64_t bytes);
@@ -100,6 +105,7 @@ private:
     // fetch.cpp
     Result<Answer> resolve(Order const& order);
     Result<Answer> fetch(Order const& order);
+    Result<> check_fetched(Order const& order);
     Result<Answer> fetch_from(Order const& order, DatastoreConfig const& datastore);
     Result<Answer> fetch_remote(Order const& order, DatastoreConfig const& datastore);
     Result<Answer> fetch_local(Order const& order, DatastoreConfig const& datastore);
@@ -109,6 +115,7 @@ private:
     Place place_;
     content::Store store_;
     std::unique_ptr<storage::Pool> pool_;
+    std::map<std::pair<content::Digest, Format>, std::uint64_t> checked_disks_;  // the size that each one has
 };
 
 /// "volumes/clear/<uuid>.<generation>"

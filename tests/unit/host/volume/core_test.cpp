@@ -150,6 +150,26 @@ TEST_F(CoreTest, AFailedStepIsTriedAgainAndShown) {
     EXPECT_THAT(on(JobDone{job_}), ElementsAre("save made", "CREATING_VOLUME/Created"));
 }
 
+TEST_F(CoreTest, AFailureOfAnOldConfigurationIsNotThatOfTheNewOne) {
+    TreeConfig config{.id = "disk", .publisher = "admin", .name = "disk", .digest = "sha256:1", .format = Format::raw};
+    on(Put{config});
+    on(Saved{save_});
+    config.format = Format::qcow2;
+    EXPECT_THAT(on(Put{config}), ElementsAre());
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::permanent, "it is not raw"}}), ElementsAre("start fetch"));
+    EXPECT_EQ(core_.status("disk")->error, std::nullopt);
+    // Of a volume, likewise.
+    on(Put{blank(1)});
+    on(Saved{save_});
+    on(Put{blank(1, 2 * gib)});
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::permanent, "too small"}}), testing::Contains("start build"));
+    EXPECT_EQ(core_.status(key(1))->error, std::nullopt);
+    // A repeated configuration is no other one.
+    on(Put{blank(1, 2 * gib)});
+    on(JobFailed{job_, {FailureClass::permanent, "too small"}});
+    EXPECT_EQ(core_.status(key(1))->error->text, "too small");
+}
+
 TEST_F(CoreTest, WhatCannotBeChangedSaysWhatIsNeeded) {
     create(1);
     EXPECT_THAT(
