@@ -35,13 +35,15 @@ struct RoleRow {
     /// The user when no account has the program's name: the same on every host, and used by nobody else.
     std::uint32_t user;
     unsigned long namespaces;
+    std::string_view starter;  ///< whose program it is
 };
 constexpr unsigned long common_namespaces =
     CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
-constexpr std::array<RoleRow, 3> roles{{
-    {Role::download, "triton-download", 64901, common_namespaces},
-    {Role::verify, "triton-verify", 64902, common_namespaces | CLONE_NEWNET},
-    {Role::unpack, "triton-unpack", 64903, common_namespaces | CLONE_NEWNET},
+constexpr std::array<RoleRow, 4> roles{{
+    {Role::download, "triton-download", 64901, common_namespaces, "imgadm"},
+    {Role::verify, "triton-verify", 64902, common_namespaces | CLONE_NEWNET, "imgadm"},
+    {Role::unpack, "triton-unpack", 64903, common_namespaces | CLONE_NEWNET, "imgadm"},
+    {Role::stream, "triton-cri-stream", 64904, common_namespaces | CLONE_NEWNET, "tritoncrid"},
 }};
 constexpr RoleRow const& program_row(Role role) { return roles[static_cast<std::size_t>(role)]; }
 static_assert(std::ranges::all_of(roles, [](RoleRow const& row) { return &program_row(row.role) == &row; }));
@@ -198,6 +200,7 @@ Result<siginfo_t> reap_now(UniqueFd const& pidfd) {
 }  // namespace
 
 std::string_view program_of(Role role) { return program_row(role).program; }
+std::string_view starter_of(Role role) { return program_row(role).starter; }
 
 Result<RoleProcess> RoleProcess::start(Role role, RoleSettings const& settings) {
     if (::geteuid() != 0) return fail(ErrorKind::denied, attempt(role), "this needs root");

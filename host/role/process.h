@@ -11,8 +11,8 @@
 
 namespace triton::role {
 
-/// The three confined programs. Each has its own user, named after the program, and its own namespaces.
-enum class Role : std::uint8_t { download, verify, unpack };
+/// The confined programs. Each has its own user, named after the program, and its own namespaces.
+enum class Role : std::uint8_t { download, verify, unpack, stream };
 
 /// The ids of the host in a role's user namespace: 0 to count-1 are first to first+count-1.
 struct IdRange {
@@ -32,8 +32,11 @@ struct RoleSettings {
 
 /// Returns "triton-verify", for example: the program, and the user that it runs as.
 std::string_view program_of(Role role);
+/// Returns "imgadm", for example: what starts it.
+std::string_view starter_of(Role role);
 
-/// A running role. The destructor kills and reaps it, and it also dies when we are killed.
+/// A running role. The destructor kills and reaps it. It also dies when we are killed, but for `stream`, whose clients
+/// outlive us.
 class RoleProcess {
 public:
     /// Starts the program in new namespaces (user, PID, mount, IPC, UTS; all but `download` also network). This gives

@@ -311,7 +311,8 @@ Result<> drop_privileges(Confinement const& confinement, Started const& own) {
     else
         TRY(set_capabilities(role == Role::unpack ? over_files : 0));
     // Changing the user has reset the first two of these.
-    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 ||
+    if (::prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) != 0 ||
+        ::prctl(PR_SET_PDEATHSIG, role == Role::stream ? 0 : SIGKILL) != 0 ||
         ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
         return fail(errno, "give up its privileges");
     return {};
@@ -419,6 +420,10 @@ Result<> filter_calls(Role role, bool executes) {
             filter.allow_if("mknodat", {masked(2, S_IFMT, S_IFIFO)});
             filter.allow_if("mknodat", {masked(2, S_IFMT, S_IFSOCK)});
             break;
+        case Role::stream:
+            filter.allow(stream_calls);
+            filter.allow_if("fcntl", {equal(1, static_cast<std::uint64_t>(F_DUPFD_CLOEXEC))});
+            break;
     }
 #if defined(__SANITIZE_ADDRESS__)
     filter.allow(sanitizer_calls);
@@ -450,7 +455,8 @@ Result<Started> take_over(Role role, std::span<char* const> arguments) {
     auto const group = arguments.size() == 3 ? parse_id(arguments[2]) : std::nullopt;
     if (!user || !group || ::getsockopt(channel_descriptor, SOL_SOCKET, SO_TYPE, &type, &size) != 0 ||
         type != SOCK_SEQPACKET)
-        return fail(ErrorKind::invalid, std::string(program_of(role)) + " is started by imgadm, not by hand");
+        return fail(ErrorKind::invalid, std::string(program_of(role)) + " is started by " +
+                                            std::string(starter_of(role)) + ", not by hand");
     if (::fcntl(channel_descriptor, F_SETFD, FD_CLOEXEC) != 0) return fail(errno, "take the channel");
     return Started{Channel(UniqueFd(channel_descriptor)), *user, *group};
 }

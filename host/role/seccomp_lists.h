@@ -26,6 +26,10 @@ inline constexpr std::string_view unpack_calls =
     "flistxattr "
     "fremovexattr getdents64 readlinkat fadvise64 sync_file_range ftruncate fstatfs umask";
 
+/// To accept from the socket that it was given, and to wait. It makes none itself.
+inline constexpr std::string_view stream_calls =
+    "accept4 shutdown getsockopt setsockopt epoll_ctl epoll_wait epoll_pwait";
+
 /// For a program that reads files and writes to descriptors: to start and to work. It starts no other program.
 inline constexpr std::string_view executed_calls =
     "execve dup2 openat access readlink arch_prctl set_tid_address getrusage dup mmap mprotect getuid geteuid getgid "

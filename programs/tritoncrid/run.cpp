@@ -14,6 +14,7 @@
 #include "host/cri/images/image_calls.h"
 #include "host/cri/images/library.h"
 #include "host/cri/sandbox/pod_service.h"
+#include "host/cri/tickets/stream_server.h"
 #include "host/cri/wire/router.h"
 #include "host/systemd/daemon.h"
 #include "lib/base/clock.h"
@@ -63,7 +64,8 @@ std::string helper_program(std::string const& name) {
     return ::access(beside.c_str(), X_OK) == 0 ? beside : "/usr/libexec/triton/" + name;
 }
 
-cri::PodSettings pod_settings(CriOptions const& options, CriConfiguration const& configuration) {
+cri::PodSettings pod_settings(CriOptions const& options, CriConfiguration const& configuration,
+                              net::ListenAddress const& stream_address) {
     return {.root = options.root,
             .images = {.root = options.root},
             .runtime = configuration.runtime,
@@ -71,13 +73,15 @@ cri::PodSettings pod_settings(CriOptions const& options, CriConfiguration const&
             .monitor = helper_program("triton-pod"),
             .network_directory = options.root + configuration.network_directory,
             .plugin_directories = configuration.plugin_directories,
-            .plugin_limit = configuration.plugin_timeout};
+            .plugin_limit = configuration.plugin_timeout,
+            .stream_address = stream_address};
 }
 
 /// The parts of the daemon and their connections.
 class CriDaemon {
 public:
-    CriDaemon(CriOptions const& options, CriConfiguration const& configuration, log::Log& log)
+    CriDaemon(CriOptions const& options, CriConfiguration const& configuration,
+              net::ListenAddress const& stream_address, log::Log& log)
         : options_(options),
           configuration_(configuration),
           log_(log),
@@ -86,7 +90,7 @@ public:
                        post([this, warning] { log_.write(LogLevel::warning, "image-warning", warning); });
                    }),
           pods_(
-              pod_settings(options, configuration),
+              pod_settings(options, configuration, stream_address),
               {.loop = loop_,
                .post = [this](auto call) { post(std::move(call)); },
                .warn = [this](std::string const& warning) { log_.write(LogLevel::warning, "pod-warning", warning); }}),
@@ -118,6 +122,7 @@ public:
             if (!recovered) log_.write(LogLevel::error, "images-unavailable", recovered.error().text());
             systemd::notify("STATUS=recovering pods");
             pods_.recover();
+            pods_.start_streams();
             open_doors(std::move(listeners));
         });
         loop_.run();
@@ -189,9 +194,10 @@ Result<> run_cri_daemon(CriOptions const& options) {
     (void)::signal(SIGPIPE, SIG_IGN);  // a peer that has gone is an error of its connection
     ::umask(0077);
     CriConfiguration const configuration = TRY(read_cri_configuration(options.root));
+    net::ListenAddress const stream_address = TRY(cri::parse_stream_address(configuration.stream_address));
     UniqueFd const only_one = TRY(daemon::be_the_only_one(options.root + "/run/triton/cri", "tritoncrid"));
     log::Log log({.level = options.log_level, .format = options.log_format, .path = {}, .console = STDERR_FILENO});
-    return std::make_unique<CriDaemon>(options, configuration, log)->run();
+    return std::make_unique<CriDaemon>(options, configuration, stream_address, log)->run();
 }
 
 }  // namespace triton::program

@@ -34,6 +34,8 @@ FOLDERS = {
     "lib/netlink": ("triton::netlink", "lib/base"),
     "lib/net": ("triton::net", "lib/base lib/json lib/log lib/files"),
     "lib/daemon": ("triton::daemon", "lib/base lib/files"),
+    "lib/http/spdy": ("triton::http::spdy", "lib/base"),
+    "lib/http/websocket": ("triton::http::websocket", "lib/base"),
     "lib/http/grpc": ("triton::http::grpc", "lib/base lib/log lib/net"),
     "config": ("triton::config", "lib/base lib/json lib/process"),
     "launcher/wrap": ("triton::launcher", "lib/base lib/process"),
@@ -85,16 +87,19 @@ FOLDERS = {
     "host/cri/cni": ("triton::cri", "lib/base lib/text lib/json lib/process lib/netlink"),
     "host/cri/core": ("triton::cri", "lib/base"),
     "host/cri/monitor": ("triton::cri", "lib/base"),
+    "host/cri/stream": ("triton::cri", "lib/base lib/json lib/http/spdy lib/http/websocket host/cri/monitor"),
+    "host/cri/tickets": ("triton::cri", "lib/base lib/net host/role host/cri/monitor"),
     "host/cri/container": ("triton::cri", "lib/base lib/json lib/files lib/process lib/http/grpc host/cri/wire"),
     "host/cri/sandbox": (
         "triton::cri",
         "lib/base lib/json lib/files lib/process lib/net lib/http/grpc host/storage host/image host/cri/wire host/cri/images host/cri/cni host/cri/core host/cri/monitor"
-        " host/cri/container",
+        " host/cri/tickets host/cri/container",
     ),
     "programs/tritoncrid": (
         "triton::program",
-        "lib/base lib/json lib/flags lib/log lib/daemon lib/net lib/http/grpc host/image host/systemd host/cri/wire host/cri/images host/cri/cni host/cri/sandbox",
+        "lib/base lib/json lib/flags lib/log lib/daemon lib/net lib/http/grpc host/image host/systemd host/cri/wire host/cri/images host/cri/cni host/cri/tickets host/cri/sandbox",
     ),
+    "programs/triton-cri-stream": ("triton::program", "lib/base host/role host/cri/stream"),
     "programs/triton-pod": ("triton::program", "lib/base host/cri/monitor"),
     "programs/vminfod": ("triton::program", "lib/base lib/text lib/json lib/flags lib/log lib/daemon lib/net host/machine host/systemd host/info host/observe"),
     "programs/volumemgr": (
@@ -135,6 +140,7 @@ SEEN_BY = {
     re.compile(r"^systemd/sd-"): "host/systemd",
     re.compile(r"^re2/"): "host/machine sidecar/agent",
     re.compile(r"^google/protobuf/"): "host/cri/wire",
+    re.compile(r"^zlib\.h$"): "lib/http/spdy",
     re.compile(r"^nghttp2/"): "lib/http/grpc sidecar/agent",
 }
 # Declarations begin in the first column; each pattern's group is the name.

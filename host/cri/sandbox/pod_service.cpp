@@ -3,11 +3,19 @@
 #include <utility>
 
 #include "host/cri/sandbox/pods.h"
+#include "host/cri/sandbox/stream_calls.h"
 
 namespace triton::cri {
 
-PodService::PodService(PodSettings settings, Surroundings around)
-    : pods_(std::make_unique<Pods>(std::move(settings), std::move(around))) {}
+PodService::PodService(PodSettings const& settings, Surroundings const& around)
+    : pods_(std::make_unique<Pods>(settings, around)),
+      streams_(std::make_unique<StreamCalls>(
+          StreamServer::Settings{.address = settings.stream_address},
+          StreamCalls::Surroundings{.loop = around.loop,
+                                    .post = around.post,
+                                    .warn = around.warn,
+                                    .container = [this](std::string const& id) { return pods_->running_container(id); },
+                                    .pod = [this](std::string const& id) { return pods_->ready_pod(id); }})) {}
 
 PodService::~PodService() = default;
 
@@ -16,9 +24,12 @@ void PodService::add_to(Router& router) {
     pods_->add_container_calls(router);
     pods_->add_live_calls(router);
     pods_->add_measure_calls(router);
+    streams_->add_to(router);
 }
 
 void PodService::recover() { pods_->recover(); }
+
+void PodService::start_streams() { streams_->start(); }
 
 void PodService::end_streams() { pods_->end_streams(); }
 

@@ -9,11 +9,13 @@
 #include "host/image/image_service.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
+#include "lib/net/listen_address.h"
 #include "lib/net/loop.h"
 
 namespace triton::cri {
 
 class Pods;
+class StreamCalls;
 
 struct PodSettings {
     std::string root;  ///< before all paths of the host
@@ -25,6 +27,7 @@ struct PodSettings {
     std::string network_directory = {};                            ///< where networks are configured
     std::string plugin_directories = "/opt/cni/bin:/usr/lib/cni";  ///< separated by colons
     milliseconds plugin_limit{60'000};                             ///< for a call of a plugin
+    net::ListenAddress stream_address{"127.0.0.1", 0};             ///< of the server of streams
 };
 
 /// Serves the calls about pods and containers.
@@ -37,12 +40,14 @@ public:
         /// A sentence for the log; from the loop's thread.
         std::function<void(std::string const& warning)> warn;
     };
-    PodService(PodSettings settings, Surroundings around);
+    PodService(PodSettings const& settings, Surroundings const& around);
     ~PodService();
 
     void add_to(Router& router);
     /// Finds what the daemon before has left; to be called once, before anything is served. Blocks.
     void recover();
+    /// Starts the server of streams; to be called once, in the loop's thread.
+    void start_streams();
     /// Ends the answers that have no end of their own.
     void end_streams();
     /// What pods cannot run without; nullopt: nothing is missing. Blocks.
@@ -50,6 +55,7 @@ public:
 
 private:
     std::unique_ptr<Pods> pods_;
+    std::unique_ptr<StreamCalls> streams_;
 };
 
 }  // namespace triton::cri

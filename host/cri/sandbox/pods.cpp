@@ -205,6 +205,28 @@ std::shared_ptr<MonitorLink> Pods::link_of(std::string const& pod) {
     return found == pods_.end() ? nullptr : found->second.link;
 }
 
+Result<StreamCalls::Target> Pods::running_container(std::string const& id) {
+    auto const container = core_.containers().find(id);
+    if (container == core_.containers().end()) return fail(ErrorKind::not_found, "container " + id + " does not exist");
+    std::string const& pod = container->second.pod;
+    auto link = link_of(pod);
+    if (container->second.phase != core::Phase::running || !link)
+        return fail(ErrorKind::refused, "container " + id + " does not run");
+    return StreamCalls::Target{.link = std::move(link), .bundle = facts_.places.bundle(pod, id)};
+}
+
+Result<StreamCalls::Target> Pods::ready_pod(std::string const& id) {
+    auto const pod = core_.pods().find(id);
+    auto const data = pods_.find(id);
+    if (pod == core_.pods().end() || data == pods_.end())
+        return fail(ErrorKind::not_found, "pod sandbox " + id + " does not exist");
+    auto link = link_of(id);
+    if (!link) return fail(ErrorKind::refused, "pod sandbox " + id + " is not ready");
+    bool const is_of_host = is_host_network(data->second.record.config());
+    return StreamCalls::Target{.link = std::move(link),
+                               .network = is_of_host ? "" : network_namespace_path(facts_, id)};
+}
+
 /// Whatever it answers: when it has not ended, its processes are killed.
 void Pods::end_monitor(std::string const& id) {
     auto const finish = [this, id](Result<std::int64_t> const& /*ended*/) {

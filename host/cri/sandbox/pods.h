@@ -20,6 +20,7 @@
 #include "host/cri/sandbox/pod_service.h"
 #include "host/cri/sandbox/stats.h"
 #include "host/cri/sandbox/stored_pod.h"
+#include "host/cri/sandbox/stream_calls.h"
 #include "host/cri/wire/router.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/loop.h"
@@ -118,6 +119,9 @@ public:
     void recover();
     void end_streams();
     [[nodiscard]] std::optional<Error> missing() const;
+    /// Where streams of a container, or ports of a pod, lead to.
+    Result<StreamCalls::Target> running_container(std::string const& id);
+    Result<StreamCalls::Target> ready_pod(std::string const& id);
 
 private:
     using CallPtr = std::shared_ptr<http::grpc::Call>;

@@ -11,6 +11,7 @@
 
 extern "C" int grpc_session_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int cri_text_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int stream_fuzz(std::uint8_t const* data, std::size_t size);
 
 namespace {
 
@@ -28,5 +29,6 @@ void replay(char const* corpus, int (*target)(std::uint8_t const*, std::size_t))
 
 TEST(GrpcFuzzCorpus, Session) { replay("grpc_session", grpc_session_fuzz); }
 TEST(CriFuzzCorpus, Text) { replay("cri_text", cri_text_fuzz); }
+TEST(CriFuzzCorpus, Streams) { replay("stream", stream_fuzz); }
 
 }  // namespace

@@ -28,6 +28,7 @@ std::string content_of(int fd) {
 class ContainerStreamsTest : public testing::Test {
 protected:
     ContainerStreamsTest() { ::signal(SIGPIPE, SIG_IGN); }  // as the monitor does
+
     void open_input(bool is_terminal, bool is_once) {
         Pipe pipe = make_pipe().value();
         ::fcntl(pipe.writer.get(), F_SETFL, O_NONBLOCK);

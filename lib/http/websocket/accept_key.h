@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace triton::http::websocket {
+
+std::string encode_base64(std::string_view bytes);
+
+/// The answer to Sec-WebSocket-Key. Source: RFC 6455, 4.2.2.
+std::string accept_key(std::string_view key);
+
+}  // namespace triton::http::websocket
