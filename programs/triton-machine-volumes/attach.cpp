@@ -17,6 +17,7 @@
 #include "host/storage/own_ids.h"
 #include "host/systemd/daemon.h"
 #include "host/volume/work/workbench.h"
+#include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/json/lookup.h"
 #include "lib/json/writer.h"
@@ -56,13 +57,25 @@ public:
         // In advance: an update from now on keeps these for the run that begins.
         TRY(machine::save_attached_volumes(layout_, uuid_, uses));
         TRY(hold(uses));
-        if (!TRY(volumes_.maps_owners())) first_uid_ = machine->first_uid;
+        if (!TRY(binds_map_owners())) first_uid_ = machine->first_uid;
         for (VolumeUse const& use : uses)
             TRY(attach(use));
         return tell("");
     }
 
 private:
+    /// Whether systemd-nspawn will map owners. What it was told when its configuration was made counts; only without
+    /// one the file system is tried, which takes a process.
+    Result<bool> binds_map_owners() {
+        constexpr std::size_t most_settings = 16 << 20;
+        auto const settings = read_file(layout_.nspawn() + "/" + uuid_.text() + ".nspawn", most_settings);
+        if (!settings) return volumes_.maps_owners();
+        std::string const links = machine::volume_links(layout_, uuid_) + "/";
+        std::size_t const bind = settings->find(links);
+        if (bind == std::string::npos) return volumes_.maps_owners();
+        return settings->substr(bind, settings->find('\n', bind) - bind).ends_with(":idmap");
+    }
+
     /// They are held already, unless the rows were lost.
     Result<> hold(std::vector<VolumeUse> const& uses) {
         for (;;) {
