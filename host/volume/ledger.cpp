@@ -26,8 +26,11 @@ std::uint64_t Ledger::outstanding(FileSystem file_system) const {
 std::optional<std::uint64_t> Ledger::available(FileSystem file_system) const {
     auto const found = free_.find(real(file_system));
     if (found == free_.end()) return std::nullopt;
-    std::uint64_t const taken = outstanding(file_system) + settings_.floor;
-    return found->second > taken ? found->second - taken : 0;
+    if (found->second <= settings_.floor) return 0;
+    auto const all =
+        static_cast<std::uint64_t>(static_cast<double>(found->second - settings_.floor) * settings_.overcommit);
+    std::uint64_t const taken = outstanding(file_system);
+    return all > taken ? all - taken : 0;
 }
 
 bool Ledger::admits(FileSystem file_system, std::uint64_t bytes) const {

@@ -17,6 +17,7 @@ class Ledger {
 public:
     struct Settings {
         std::uint64_t floor = 64 << 20;  ///< bytes that stay free
+        double overcommit = 1.0;         ///< how many times the rest is promised
         bool is_one_file_system = true;  ///< the vault is on the same file system as the rest
     };
     explicit Ledger(Settings settings) : settings_(settings) {}

@@ -17,21 +17,30 @@ constexpr std::array<flags::Choice<log::LogLevel>, 4> log_levels{{{"debug", log:
 constexpr std::array<flags::Choice<log::LogFormat>, 2> log_formats{
     {{"text", log::LogFormat::text}, {"json", log::LogFormat::json}}};
 
+flags::Apply into_optional(std::optional<Duration>& target) {
+    return [&target](std::string const& text) -> Result<> {
+        Duration read{};
+        TRY(flags::into(read)(text));
+        target = read;
+        return {};
+    };
+}
+
 flags::Flags make_flags(ManagerOptions& options) {
     return {
         {"root", "", 0, "DIR", "a directory to put before all paths of the host", flags::into(options.root)},
         {"socket", "", 0, "PATH", "path of the socket (default: /run/triton/volumemgr.socket)",
          flags::into(options.socket)},
         {"idle", "", 0, "DURATION", "how long it stays when there is nothing to do and nobody connected (default: 60s)",
-         flags::into(options.idle)},
+         into_optional(options.idle)},
         {"collect-after", "", 0, "DURATION", "how long a volume that nobody claims stays: timer.gc.vdisk (default: 1h)",
-         flags::into(options.collect_after)},
+         into_optional(options.collect_after)},
         {"keep-content-for", "", 0, "DURATION",
          "how long content that nobody wants stays: timer.defer.content.delete (default: 0s)",
-         flags::into(options.keep_content_for)},
+         into_optional(options.keep_content_for)},
         {"retry-after", "", 0, "DURATION",
          "when a server that has refused is asked again: timer.download.retry (default: 10m)",
-         flags::into(options.retry_after)},
+         into_optional(options.retry_after)},
         {"log-level", "", 0, "LEVEL", "debug, info (default), warning, error",
          flags::into_choice(options.log_level, log_levels)},
         {"log-format", "", 0, "FORMAT", "text or json (default: text on a terminal, json elsewhere)",
@@ -51,12 +60,27 @@ std::string help_text(flags::Flags const& flags) {
 
 }  // namespace
 
-volume::Settings ManagerOptions::settings() const {
+volume::Settings ManagerOptions::settings(VolumesConfiguration const& configuration) const {
     volume::Settings settings;
-    settings.collect_after = std::chrono::duration_cast<milliseconds>(collect_after);
-    settings.keep_content_for = std::chrono::duration_cast<milliseconds>(keep_content_for);
-    settings.retry.server = std::chrono::duration_cast<milliseconds>(retry_after);
+    auto const set = [](milliseconds& setting, std::optional<Duration> const& option,
+                        std::optional<milliseconds> const& configured) {
+        if (option)
+            setting = std::chrono::duration_cast<milliseconds>(*option);
+        else if (configured)
+            setting = *configured;
+    };
+    set(settings.collect_after, collect_after, configuration.collect_after);
+    set(settings.keep_content_for, keep_content_for, configuration.keep_content_for);
+    set(settings.retry.server, retry_after, configuration.retry_after);
+    settings.ledger.floor = configuration.reserve;
+    settings.ledger.overcommit = configuration.overcommit;
     return settings;
+}
+
+Duration ManagerOptions::idle_time(VolumesConfiguration const& configuration) const {
+    constexpr Duration usual = std::chrono::seconds(60);
+    if (idle) return *idle;
+    return configuration.idle ? Duration(*configuration.idle) : usual;
 }
 
 Result<ManagerOptions> parse_options(std::span<char const* const> arguments, char const* const* environment) {

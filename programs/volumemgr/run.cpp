@@ -23,8 +23,6 @@ namespace triton::program {
 
 namespace {
 
-constexpr std::size_t worker_count = 4;
-
 /// 1,000 watchers, and publishers of large sets; a call of a hostile one costs no more than this.
 varlink::Limits const limits{
     .roles = {{.sessions = 1200, .input_bytes = 1 << 20, .output_bytes = 256 << 10, .values = 32'768, .reserved = 16}},
@@ -47,10 +45,12 @@ public:
           loop_(loop),
           server_timer_(loop, [this] { server_->enter([this] { server_->time_passed(); }); }),
           idle_timer_(loop, [this] { end_if_idle(); }),
-          watchdog_(loop, [this] { keep_watchdog_quiet(); }) {}
+          watchdog_(loop, [this] { keep_watchdog_quiet(); }),
+          workers_timer_(loop, [this] { replace_stuck_workers(); }) {}
 
     Result<> run() {
         volume::Place place = TRY(volume::read_place(options_.root));
+        configuration_ = TRY(read_volumes_configuration(place.settings.root));
         volume::AllRows rows;
         {
             auto store = TRY(content::Store::open(place.site.content));
@@ -62,10 +62,11 @@ public:
         uses_file_ = place.links + "/" + std::string(volume::uses_file_name);
         mailbox_ = TRY(Mailbox::create(loop_));
         keeper_ = std::make_unique<Keeper>(*mailbox_, place.site.content + "/content.db");
-        workers_ = std::make_unique<Workers>(*mailbox_, place);
+        workers_ = std::make_unique<Workers>(*mailbox_, place, configuration_.stuck_after);
         TRY(keeper_->start());
-        TRY(workers_->start(worker_count));
-        manager_ = std::make_unique<Manager>(loop_, log_, options_.settings(), board_, *keeper_, *workers_);
+        TRY(workers_->start(configuration_.workers));
+        manager_ =
+            std::make_unique<Manager>(loop_, log_, options_.settings(configuration_), board_, *keeper_, *workers_);
         service_ = std::make_unique<VolumesService>(*manager_, board_, log_);
         loop_.set_round_end([this] { end_round(); });
         TRY(watch_signals());
@@ -158,12 +159,25 @@ private:
         });
         manager_->end_round();  // with what the calls have asked for
         server_timer_.arm(server_->next_deadline());
+        bool const works = workers_->is_busy();
+        if (!works) workers_timer_.disarm();
+        if (works && !workers_timer_.is_armed()) workers_timer_.arm(loop_.now() + configuration_.stuck_after / 2);
         bool const is_idle = manager_->is_settled() && server_->is_idle();
         if (!is_idle)
             idle_timer_.disarm();
         else if (!idle_timer_.is_armed())
-            idle_timer_.arm(loop_.now() + options_.idle);
+            idle_timer_.arm(loop_.now() + options_.idle_time(configuration_));
         log_.flush();
+    }
+
+    /// Nobody waits for a worker that a disk or a server holds: another one takes the jobs that wait.
+    void replace_stuck_workers() {
+        auto const replaced = workers_->replace_stuck();
+        if (!replaced) log_.write(log::LogLevel::error, "no-worker", replaced.error().text());
+        if (replaced && *replaced > 0)
+            log_.write(log::LogLevel::warning, "worker-stuck",
+                       std::to_string(workers_->stuck()) + " workers have given no sign for " +
+                           std::to_string(configuration_.stuck_after.count()) + " ms; others take their place");
     }
 
     void end_if_idle() {
@@ -180,6 +194,7 @@ private:
     }
 
     ManagerOptions const& options_;
+    VolumesConfiguration configuration_;
     log::Log& log_;
     EventLoop& loop_;
     Board board_;
@@ -194,6 +209,7 @@ private:
     EventLoop::Timer server_timer_;
     EventLoop::Timer idle_timer_;
     EventLoop::Timer watchdog_;
+    EventLoop::Timer workers_timer_;
     UniqueFd signals_;
     EventLoop::Watch signal_watch_;
     std::optional<PathWatcher> watcher_;

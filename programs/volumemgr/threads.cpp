@@ -1,9 +1,12 @@
 #include "programs/volumemgr/threads.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <ctime>
 #include <utility>
 
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -126,20 +129,51 @@ std::vector<Result<>> Keeper::write_now(Batch const& batch) {
     return written;
 }
 
+namespace {
+
+nanoseconds used_by(std::thread& thread) {
+    clockid_t clock{};
+    timespec used{};
+    bool const is_known =
+        ::pthread_getcpuclockid(thread.native_handle(), &clock) == 0 && ::clock_gettime(clock, &used) == 0;
+    return is_known ? std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec) : nanoseconds(0);
+}
+
+}  // namespace
+
+thread_local Workers::Worker* Workers::current_ = nullptr;
+
 Workers::~Workers() {
     {
         std::lock_guard const lock(mutex_);
         is_ending_ = true;
     }
     has_changed_.notify_all();
-    for (std::thread& thread : threads_)
-        thread.join();
+    for (auto const& worker : workers_)
+        worker->thread.join();
 }
 
 Result<> Workers::start(std::size_t count) {
     for (std::size_t i = 0; i < count; ++i)
-        threads_.push_back(TRY(start_thread([this] { go(); })));
+        TRY(start_one());
     return {};
+}
+
+Result<> Workers::start_one() {
+    auto worker = std::make_unique<Worker>();
+    Worker& self = *worker;
+    {
+        std::lock_guard const lock(mutex_);
+        workers_.push_back(std::move(worker));
+    }
+    auto thread = start_thread([this, &self] { go(self); });
+    if (thread) {
+        self.thread = *std::move(thread);
+        return {};
+    }
+    std::lock_guard const lock(mutex_);
+    workers_.pop_back();
+    return std::unexpected(thread.error());
 }
 
 void Workers::run(Task task) {
@@ -150,9 +184,68 @@ void Workers::run(Task task) {
     has_changed_.notify_one();
 }
 
-void Workers::go() {
+void Workers::tell(std::function<void()> call) {
+    if (current_) {
+        std::lock_guard const lock(mutex_);
+        current_->sign = steady_now();
+    }
+    mailbox_.post(std::move(call));
+}
+
+bool Workers::is_busy() {
+    std::lock_guard const lock(mutex_);
+    return !tasks_.empty() || std::ranges::any_of(workers_, [](auto const& worker) {
+        return worker->sign.has_value() && !worker->is_stuck;
+    });
+}
+
+void Workers::forget_ended() {
+    std::vector<std::unique_ptr<Worker>> ended;
+    {
+        std::lock_guard const lock(mutex_);
+        for (auto& worker : workers_)
+            if (worker->has_ended) ended.push_back(std::move(worker));
+        std::erase(workers_, nullptr);
+    }
+    for (auto const& worker : ended)
+        worker->thread.join();
+}
+
+Result<std::size_t> Workers::replace_stuck() {
+    forget_ended();
+    std::size_t found = 0;
+    {
+        std::lock_guard const lock(mutex_);
+        TimePoint const oldest = steady_now() - stuck_after_;
+        auto all = static_cast<std::size_t>(
+            std::ranges::count_if(workers_, [](auto const& worker) { return worker->is_stuck; }));
+        for (auto const& worker : workers_) {
+            if (worker->is_stuck || !worker->sign || *worker->sign > oldest || all == most_stuck) continue;
+            // One that copies a large file says nothing for long, but works.
+            if (nanoseconds const used = used_by(worker->thread); used != std::exchange(worker->used, used)) {
+                worker->sign = steady_now();
+                continue;
+            }
+            worker->is_stuck = true;
+            ++found;
+            ++all;
+        }
+    }
+    for (std::size_t i = 0; i < found; ++i)
+        TRY(start_one());
+    return found;
+}
+
+std::size_t Workers::stuck() {
+    std::lock_guard const lock(mutex_);
+    return static_cast<std::size_t>(
+        std::ranges::count_if(workers_, [](auto const& worker) { return worker->is_stuck; }));
+}
+
+void Workers::go(Worker& self) {
+    current_ = &self;
     auto const open = [this] { return std::make_unique<Result<volume::Workbench>>(volume::Workbench::open(place_)); };
-    auto bench = open();
+    std::unique_ptr<Result<volume::Workbench>> bench;
     for (;;) {
         Task task;
         {
@@ -161,10 +254,19 @@ void Workers::go() {
             if (is_ending_) return;
             task = std::move(tasks_.front());
             tasks_.pop_front();
+            self.sign = steady_now();
         }
-        if (!*bench) bench = open();  // what was missing may be there now
+        if (!bench || !*bench) bench = open();  // what was missing may be there now
         auto done = task(*bench);
+        {
+            std::lock_guard const lock(mutex_);
+            self.sign.reset();
+        }
         mailbox_.post(std::move(done));
+        std::lock_guard const lock(mutex_);
+        if (!std::exchange(self.is_stuck, false)) continue;
+        self.has_ended = true;  // another one has its place
+        return;
     }
 }
 

@@ -12,6 +12,7 @@
 
 #include "host/volume/keep/rows.h"
 #include "host/volume/work/workbench.h"
+#include "lib/base/clock.h"
 #include "lib/base/event_loop.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
@@ -96,16 +97,38 @@ public:
     /// Called by a worker. Returns what the loop then does.
     using Task = std::function<std::function<void()>(Result<volume::Workbench>& bench)>;
 
-    Workers(Mailbox& mailbox, volume::Place place) : mailbox_(mailbox), place_(std::move(place)) {}
+    /// `stuck_after`: how long a job may give no sign before another thread takes the place of its own.
+    Workers(Mailbox& mailbox, volume::Place place, milliseconds stuck_after)
+        : mailbox_(mailbox), place_(std::move(place)), stuck_after_(stuck_after) {}
     ~Workers();
     /// Errors: as of start_thread().
     Result<> start(std::size_t count);
     void run(Task task);
-    /// What a task has to say before its end. Called by a worker.
-    void tell(std::function<void()> call) { mailbox_.post(std::move(call)); }
+    /// What a task has to say before its end. Called by a worker; it is a sign of its life.
+    void tell(std::function<void()> call);
+
+    /// Whether a task runs or waits.
+    [[nodiscard]] bool is_busy();
+    /// Starts a thread for each that has become stuck, in a call that the kernel does not end: at most `most_stuck` in
+    /// all. A stuck one that comes back ends after its task. Returns how many have become stuck. Errors: as of start().
+    Result<std::size_t> replace_stuck();
+    /// How many are stuck now.
+    [[nodiscard]] std::size_t stuck();
+    static constexpr std::size_t most_stuck = 8;
 
 private:
-    void go();
+    /// One thread; all but the thread itself under the mutex.
+    struct Worker {
+        std::thread thread;
+        std::optional<TimePoint> sign;  ///< the last one of its task; none: it has no task
+        nanoseconds used{};             ///< of the processor, when that was looked at last; more of it is a sign, too
+        bool is_stuck = false;
+        bool has_ended = false;
+    };
+    void forget_ended();
+    Result<> start_one();
+    void go(Worker& self);
+    static thread_local Worker* current_;
 
     Mailbox& mailbox_;
     volume::Place place_;
@@ -113,7 +136,8 @@ private:
     std::condition_variable has_changed_;
     std::deque<Task> tasks_;
     bool is_ending_ = false;
-    std::vector<std::thread> threads_;
+    std::vector<std::unique_ptr<Worker>> workers_;
+    milliseconds stuck_after_;
 };
 
 }  // namespace triton::program

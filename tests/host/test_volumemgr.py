@@ -1,15 +1,18 @@
 """volumemgr: objects in, volumes out; what it knows outlives it."""
 
 import contextlib
+import hashlib
 import json
 import shutil
 import signal
 import socket
 import sqlite3
+import subprocess
 
 import pytest
+from storage_places import OwnMounts
 from volume_place import (  # noqa: F401 (fixtures)
-    Failed, area, is_created, is_gone, manager, needs_root, uuid, volume,
+    Failed, Manager, area, is_created, is_gone, manager, needs_root, uuid, volume,
 )
 
 pytestmark = needs_root
@@ -302,3 +305,48 @@ def test_a_foreign_tree_is_left_alone(manager):
     client.call("Collect", dry_run=False)
     client.wait("VolumeStatus", key, is_created)
     assert sorted(manager.trees()) == sorted([stranger, key.replace("#", ".")])
+
+
+def test_a_worker_that_hangs_is_replaced(area):
+    """The file system of the links is frozen, as if its disk did not answer: what needs other ones goes on."""
+    mounts = OwnMounts()
+    frozen = area / "frozen"
+    frozen.mkdir()
+    disk = area / "disk"
+    with disk.open("wb") as file:
+        file.truncate(64 << 20)
+    manager = Manager(area)
+    is_frozen = False
+    try:
+        subprocess.run(["mkfs.ext4", "-q", disk], check=True)
+        subprocess.run(["mount", "-o", "loop", disk, frozen], check=True)
+        links = manager.state / "volumes"
+        links.mkdir(parents=True)
+        subprocess.run(["mount", "--bind", frozen, links], check=True)
+        (manager.root / "etc/triton/triton.json").write_text(json.dumps(
+            {"storage": {"backend": "directory"}, "volumes": {"workers": 2, "stuck_after": "200ms"}}))
+        content = area / "content"
+        content.write_bytes(b"x" * 1000)
+        manager.start()
+        client = manager.client()
+        subprocess.run(["fsfreeze", "-f", frozen], check=True)
+        is_frozen = True
+        volumes = [volume() for _ in range(2)]
+        client.put(*(config for _, config in volumes))
+        # Both workers hang now. Content of this host is on another file system.
+        store = uuid()
+        client.put(("DatastoreConfig", {"UUID": store, "DsType": "directory", "Fqdn": str(area)}),
+                   ("ContentTreeConfig", {"ContentID": "content", "RelativeURL": "content", "Format": "raw", "MaxDownloadSize": 4096,
+                                          "ContentSha256": hashlib.sha256(content.read_bytes()).hexdigest(), "DatastoreIDList": [store]}))
+        client.wait("ContentTreeStatus", "content", lambda status: status and status["State"] == "LOADED")
+        assert "worker-stuck" in manager.log.read_text()
+        subprocess.run(["fsfreeze", "-u", frozen], check=True)
+        is_frozen = False
+        for key, _ in volumes:
+            client.wait("VolumeStatus", key, is_created)
+        manager.end()
+    finally:
+        if is_frozen:
+            subprocess.run(["fsfreeze", "-u", frozen], check=False)
+        manager.end(signal.SIGKILL)
+        mounts.close()
