@@ -27,12 +27,13 @@ _volumeadm() {
         metrics) words='-h --help' things= keys= ;;
         retry) words='-h --help' things= keys= ;;
         rollback) words='-h --help' things=yes keys= ;;
+        scrub) words='-h --help -j --json' things= keys= ;;
         show) words='-h --help' things=yes keys= ;;
         snapshot) words='-h --help' things=yes keys= ;;
         snapshots) words='-h --help -j --json' things=yes keys= ;;
         watch) words='-h --help -j --json --until --timeout' things=yes keys= ;;
         why) words='-h --help' things=yes keys= ;;
-        '') words='--root --socket --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics retry rollback show snapshot snapshots watch why' ;;
+        '') words='--root --socket --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics retry rollback scrub show snapshot snapshots watch why' ;;
     esac
     case $command:$previous in
         clone:--uuid) things= keys= words= ;;

@@ -19,6 +19,7 @@ _volumeadm() {
         'metrics:prints counts and bytes in OpenMetrics'
         'retry:tries everything again that waits'
         'rollback:gives a volume the content of its snapshot'
+        'scrub:reads all content, and fetches again what is bad'
         'show:prints all that is known of a volume or content tree'
         'snapshot:keeps what it has now under a name'
         'snapshots:lists its snapshots, oldest first'
@@ -138,6 +139,12 @@ _volumeadm() {
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \
             '*:VOLUME:_volumeadm_VOLUME' ;;
+        scrub) _arguments \
+            '-h[The options of this command.]' \
+            '--help[The options of this command.]' \
+            '-j[JSON instead of lines.]' \
+            '--json[JSON instead of lines.]' \
+            '*:file:_files' ;;
         show) _arguments \
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \

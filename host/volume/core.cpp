@@ -152,6 +152,21 @@ std::vector<ReferenceConfig> Core::references_to(VolumeKey const& key) const {
     return all;
 }
 
+std::vector<VolumeRow> Core::made() const {
+    std::vector<VolumeRow> rows;
+    for (auto const& [key, volume] : volumes_)
+        if (volume.row && volume.row->stage == VolumeRow::Stage::made) rows.push_back(*volume.row);
+    return rows;
+}
+
+std::vector<std::string> Core::contents_of(std::string_view kind, std::string_view id) const {
+    std::vector<std::string> contents;
+    for (auto const& [content, tree] : trees_)
+        if (kind == "contentTree" ? content == id : kind == "image" && tree.row && tree.row->image == id)
+            contents.push_back(content);
+    return contents;
+}
+
 std::vector<Core::Unclaimed> Core::unclaimed() const {
     std::vector<Unclaimed> all;
     for (auto const& [key, volume] : volumes_) {

@@ -60,6 +60,10 @@ public:
     [[nodiscard]] VolumeConfig const* config(VolumeKey const& key) const;
     [[nodiscard]] TreeConfig const* config(std::string_view content) const;
     [[nodiscard]] TreeRow const* row(std::string_view content) const;
+    /// The rows of all volumes that are made.
+    [[nodiscard]] std::vector<VolumeRow> made() const;
+    /// The content trees whose blobs such an owner keeps: {"contentTree", id}, or {"image", uuid}.
+    [[nodiscard]] std::vector<std::string> contents_of(std::string_view kind, std::string_view id) const;
     /// The volumes that nobody claims, each with what is to become of it.
     struct Unclaimed {
         VolumeKey key;

@@ -267,6 +267,49 @@ Outcome run_snapshots(Options const& options) {
     return {};
 }
 
+// --- scrub
+
+void add_scrub_options(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-j,--json", options.as_json, "JSON instead of lines.");
+}
+
+Outcome run_scrub(Options const& options) {
+    TRY(expect_words(options, "scrub", 0, 0));
+    auto client = TRY(ManagerClient::connect(options));
+    json::Object const answer = TRY(client.call("Scrub", "{}"));
+    json::Array const bad = json::list_of(answer, "bad");
+    json::Array const missing = json::list_of(answer, "missing");
+    std::string text;
+    if (options.as_json) {
+        json::Writer out;
+        out.value(answer);
+        text = std::move(out).text() + "\n";
+    } else {
+        for (json::Node const& node : bad) {
+            auto const* const blob = node.get<json::Object>();
+            if (!blob) continue;
+            text += text::printable(json::text_of(*blob, "digest") + ": " + json::text_of(*blob, "reason"));
+            for (json::Node const& owner : json::list_of(*blob, "owners"))
+                if (auto const* const name = owner.get<std::string>()) text += text::printable(", of " + *name);
+            text += "\n";
+        }
+        for (json::Node const& node : missing)
+            if (auto const* const line = node.get<std::string>()) text += text::printable(*line) + "\n";
+        for (json::Node const& node : json::list_of(answer, "fetched_again"))
+            if (auto const* const content = node.get<std::string>())
+                text += text::printable("content tree " + *content + " is fetched again") + "\n";
+        auto const count = [&answer](std::string_view name) {
+            return std::to_string(static_cast<std::uint64_t>(json::number_of(answer, name).value_or(0)));
+        };
+        text += count("blobs") + " blobs, " + count("bytes") + " bytes: " + std::to_string(bad.size()) + " bad; " +
+                std::to_string(missing.size()) + " volumes without their content\n";
+    }
+    TRY(print(text));
+    if (bad.empty() && missing.empty()) return {};
+    return fail(ErrorKind::corrupt, "something is damaged");
+}
+
 // --- import
 
 void add_import_options(CLI::App& app, Options& options) {
@@ -401,6 +444,8 @@ std::span<Command const> change_commands() {
         {"import", "CONTENT WHERE [..]", "fetches content for volumes",
          "volumeadm import alpine docker.io/library/alpine:3.20", add_import_options, run_import},
         {"gc", "[-n]", "removes what nobody claims", "volumeadm gc -n", add_gc_options, run_gc},
+        {"scrub", "[-j]", "reads all content, and fetches again what is bad", "volumeadm scrub", add_scrub_options,
+         run_scrub},
         {"retry", "", "tries everything again that waits", "volumeadm retry", add_nothing, run_retry},
         {"maintenance", "on | off", "while it is on, nothing is collected", "volumeadm maintenance on", add_words,
          run_maintenance},

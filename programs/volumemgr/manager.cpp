@@ -333,6 +333,32 @@ void Manager::list_snapshots(std::string const& key, GotSnapshots got) {
     });
 }
 
+void Manager::scrub(GotScrub got) {
+    if (std::exchange(is_scrubbing_, true)) return got(fail(ErrorKind::busy, "a scrub is under way"));
+    workers_.run([this, rows = core_.made(), got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
+        auto found = bench ? bench->scrub(rows, [this] { workers_.tell([] {}); }) : std::unexpected(bench.error());
+        auto trees = bench ? bench->look_at_trees() : std::unexpected(bench.error());
+        return [this, found = std::move(found), trees = std::move(trees), got] {
+            is_scrubbing_ = false;
+            if (trees) feed(TreesSeen{trees->volumes});
+            if (!found) return got(std::unexpected(found.error()));
+            Scrubbed scrubbed{.found = *found, .fetched_again = {}};
+            std::set<std::string> lost;
+            for (Workbench::BadBlob const& blob : found->bad)
+                for (content::Owner const& owner : blob.owners)
+                    for (std::string const& content : core_.contents_of(owner.kind, owner.id))
+                        lost.insert(content);
+            for (std::string const& content : lost) {
+                log_.write(log::LogLevel::warning, "content-bad",
+                           "content tree " + content + " is bad; it is fetched again");
+                feed(ContentLost{content});
+                scrubbed.fetched_again.push_back(content);
+            }
+            got(scrubbed);
+        };
+    });
+}
+
 void Manager::restart(std::string const& publisher) { feed(PublisherRestarted{publisher}); }
 void Manager::complete(std::string const& publisher) { feed(PublisherComplete{publisher}); }
 void Manager::retry() { feed(RetryAsked{}); }
@@ -365,7 +391,7 @@ Config const* Manager::find(std::string const& kind, std::string const& key) con
 }
 
 bool Manager::is_settled() const {
-    return has_begun_ && acts_ == 0 && !is_in_maintenance_ && core_.is_settled() && keeper_.is_idle();
+    return has_begun_ && acts_ == 0 && !is_scrubbing_ && !is_in_maintenance_ && core_.is_settled() && keeper_.is_idle();
 }
 
 /// While several jobs run, what one of them has to say waits a moment for the others: a transaction costs three fsyncs
@@ -520,6 +546,7 @@ void Manager::look_at_space(std::function<void()> then) {
             json::Writer out;
             out.open('{').member("Initialized", space.has_value());
             out.member("RemainingSpace", space ? space->free : 0);
+            out.member("StuckWorkers", workers_.stuck());
             out.member("UnmetCondition", space ? std::string() : space.error().text()).close('}');
             board_.publish("VolumeMgrStatus", "volumemgr", std::move(out).text());
             feed(seen);

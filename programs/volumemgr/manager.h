@@ -54,6 +54,14 @@ public:
     void list_snapshots(std::string const& key, GotSnapshots got);
     /// Machines hold volumes by rows of their own: takes them over as they are now, and then calls `then`.
     void follow_machines(std::function<void()> then = {});
+    /// What a scrub has found, with the content trees that are fetched again.
+    struct Scrubbed {
+        volume::Workbench::Scrub found;
+        std::vector<std::string> fetched_again;
+    };
+    using GotScrub = std::function<void(Result<Scrubbed> const&)>;
+    /// Reads all content that volumes are made of; what is bad is fetched again. One at a time: `busy`.
+    void scrub(GotScrub got);
     void restart(std::string const& publisher);
     void complete(std::string const& publisher);
     void retry();
@@ -112,6 +120,7 @@ private:
     std::uint64_t device_ = 0;
     std::size_t acts_ = 0;  // on snapshots, under way
     bool is_looking_ = false;
+    bool is_scrubbing_ = false;
     std::optional<TimePoint> looked_at_;            // at space
     std::vector<std::function<void()>> when_seen_;  // what waits for that
     bool is_in_maintenance_ = false;

@@ -141,7 +141,7 @@ constexpr std::array<Parameter<Parameters>, 1> collect_rows{{{"dry_run", true, r
 }  // namespace
 
 std::span<VolumesService::Row const> VolumesService::methods() {
-    static constexpr std::array<Row, 14> rows{{
+    static constexpr std::array<Row, 15> rows{{
         {"Put", objects_rows, everybody, &VolumesService::put},
         {"Delete", objects_rows, everybody, &VolumesService::remove},
         {"Restart", publisher_rows, everybody, &VolumesService::restart},
@@ -153,6 +153,7 @@ std::span<VolumesService::Row const> VolumesService::methods() {
         {"Rollback", snapshot_rows, everybody, &VolumesService::rollback},
         {"DeleteSnapshot", snapshot_rows, everybody, &VolumesService::delete_snapshot},
         {"Snapshots", snapshots_rows, everybody, &VolumesService::snapshots},
+        {"Scrub", {}, everybody, &VolumesService::scrub},
         {"Retry", {}, everybody, &VolumesService::retry},
         {"Maintenance", on_rows, everybody, &VolumesService::maintenance},
         {"Collect", collect_rows, everybody, &VolumesService::collect},
@@ -273,11 +274,40 @@ void VolumesService::answer_snapshots(std::uint64_t ticket, Result<std::vector<s
         if (one.used) out.member("used", *one.used);
         out.close('}');
     }
-    out.close(']').close('}');
-    server_->each<WaitingCall>([this, ticket, &out](Session& session, WaitingCall const& waiting) {
+    answer_with(ticket, out.close(']').close('}').text());
+}
+
+void VolumesService::answer_with(std::uint64_t ticket, std::string_view parameters) {
+    server_->each<WaitingCall>([this, ticket, parameters](Session& session, WaitingCall const& waiting) {
         if (waiting.ticket != ticket) return;
         session.end_job();
-        server_->reply(session, out.text());
+        server_->reply(session, parameters);
+    });
+}
+
+void VolumesService::scrub(Session& session, Parameters const& /*parameters*/) {
+    std::uint64_t const ticket = ++last_ticket_;
+    session.begin(std::make_unique<WaitingCall>(ticket));
+    manager_.scrub([this, ticket](Result<Manager::Scrubbed> const& scrubbed) {
+        constexpr std::size_t most_shown = 1000;
+        if (!scrubbed) return answer(ticket, std::unexpected(scrubbed.error()));
+        json::Writer out;
+        out.open('{')
+            .member("blobs", scrubbed->found.blobs)
+            .member("bytes", scrubbed->found.bytes)
+            .key("bad")
+            .open('[');
+        for (volume::Workbench::BadBlob const& blob :
+             std::span(scrubbed->found.bad).first(std::min(most_shown, scrubbed->found.bad.size()))) {
+            out.open('{').member("digest", blob.digest).member("reason", blob.reason).key("owners").open('[');
+            for (content::Owner const& owner : blob.owners)
+                out.value(owner.kind + " " + owner.id);
+            out.close(']').close('}');
+        }
+        std::vector<std::string> missing = scrubbed->found.missing;
+        missing.resize(std::min(most_shown, missing.size()));
+        out.close(']').key("missing").list(missing).key("fetched_again").list(scrubbed->fetched_again).close('}');
+        answer_with(ticket, out.text());
     });
 }
 

@@ -64,6 +64,7 @@ private:
     void rollback(Session& session, Parameters const& parameters);
     void delete_snapshot(Session& session, Parameters const& parameters);
     void snapshots(Session& session, Parameters const& parameters);
+    void scrub(Session& session, Parameters const& parameters);
     void retry(Session& session, Parameters const& parameters);
     void maintenance(Session& session, Parameters const& parameters);
     void collect(Session& session, Parameters const& parameters);
@@ -71,6 +72,7 @@ private:
     Manager::Done begin_waiting(Session& session);
     void answer_snapshots(std::uint64_t ticket, Result<std::vector<storage::SnapshotFacts>> const& all);
     void answer(std::uint64_t ticket, Result<> const& result);
+    void answer_with(std::uint64_t ticket, std::string_view parameters);
 
     static constexpr varlink::Roles everybody = varlink::only(varlink::Role{0});
     using Row = varlink::Method<VolumesService, Parameters>;

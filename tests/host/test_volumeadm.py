@@ -148,3 +148,36 @@ def test_completions_and_help(manager, shell):
     assert "Examples:" in run(manager, "--help").stdout
     assert "Example:" in run(manager, "create", "--help").stdout
     assert run(manager, "--version").stdout.startswith("volumeadm ")
+
+
+def test_a_scrub_finds_damage_and_fetches_content_again(manager, area):
+    content = os.urandom(100_000)
+    (area / "disk.img").write_bytes(content)
+    manager.start()
+    digest = hashlib.sha256(content).hexdigest()
+    run(manager, "import", "disk", area / "disk.img", "--sha256", digest, "--size", "1Mi")
+    key = run(manager, "create", "--content", "disk", "--size", "200k", "vm").stdout.strip()
+    assert run(manager, "scrub").stdout == "1 blobs, 100000 bytes: 0 bad; 0 volumes without their content\n"
+    blob = manager.state / "content/blobs/sha256" / digest
+    blob.chmod(0o600)
+    blob.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    file = manager.tree(key) / f"{key}.raw"
+    file.rename(area / "away")
+    failed = run(manager, "scrub", code=1)
+    assert failed.stdout.splitlines() == [
+        f"sha256:{digest}: its SHA-256 is {hashlib.sha256(blob_of(manager, digest)).hexdigest()}, of contentTree disk",
+        f"volume {key}: cannot find {key}.raw in volumes/clear/{key.replace('#', '.')}: No such file or directory",
+        "content tree disk is fetched again",
+        "1 blobs, 100000 bytes: 1 bad; 1 volumes without their content"]
+    assert failed.stderr == "volumeadm: something is damaged\n"
+    client = manager.client()
+    client.wait("ContentTreeStatus", "disk", lambda status: status["State"] == "LOADED")
+    (area / "away").rename(file)
+    assert blob.read_bytes() == content and file.read_bytes()[:100_000] == content
+    assert json.loads(run(manager, "scrub", "-j").stdout) == {"blobs": 1, "bytes": 100_000, "bad": [], "missing": [], "fetched_again": []}
+
+
+def blob_of(manager, digest):
+    """The bad bytes, which are in quarantine."""
+    place, = (manager.state / "content/quarantine").glob(f"{digest}*")
+    return place.read_bytes()

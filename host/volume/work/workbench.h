@@ -80,6 +80,22 @@ public:
     Result<> delete_snapshot(VolumeRow const& row, std::string const& name);
     Result<std::vector<storage::SnapshotFacts>> snapshots(VolumeRow const& row);
 
+    /// A blob that is bad, and whose it is.
+    struct BadBlob {
+        std::string digest;
+        std::string reason;
+        std::vector<content::Owner> owners;
+    };
+    struct Scrub {
+        std::uint64_t blobs = 0;
+        std::uint64_t bytes = 0;
+        std::vector<BadBlob> bad = {};
+        std::vector<std::string> missing = {};  ///< volumes whose content is not in the pool, each with the reason
+    };
+    /// Reads every blob of the content store and puts bad ones into quarantine, and looks for the content of volumes.
+    /// `sign`: called after each blob. Errors: those of content::Store::scrub().
+    Result<Scrub> scrub(std::vector<VolumeRow> const& rows, std::function<void()> const& sign);
+
     /// Removes what killed processes have left in the pool.
     Result<> recover();
 
