@@ -92,7 +92,7 @@ class Spdy:
     def open(self, finish=False, **headers):
         stream, self.next = self.next, self.next + 2
         with self.changed:
-            self.data[stream] = b""
+            self.data[stream] = bytearray()
         self.control(SYN_STREAM, 1 if finish else 0, struct.pack(">IIBB", stream, 0, 0, 0) + self.headers(headers))
         return stream
 
@@ -161,15 +161,16 @@ class Spdy:
 
     def wait_finished(self, stream):
         self.wait(lambda: stream in self.finished)
-        return self.data[stream]
+        return bytes(self.data[stream])
 
     def wait_over(self):
         with self.changed:
             assert self.changed.wait_for(lambda: self.is_over, PATIENCE)
 
     def close(self):
+        """The reader has to leave the socket first, or it stays open. With SO_LINGER this is a reset."""
         try:
-            self.connection.shutdown(socket.SHUT_RDWR)
+            self.connection.shutdown(socket.SHUT_RD)
         except OSError:
             pass
         self.reader.join(PATIENCE)

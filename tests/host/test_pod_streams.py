@@ -222,7 +222,7 @@ def test_attached_to_a_terminal(streams, pods, image):
 def test_ports_are_forwarded_into_the_pod(streams, pods, image):
     pods.configure_network(pods.bridge())
     pod = pods.run_pod(pods.pod_config(network=0))
-    pods.run_container(pod, image, "sh", "-c", "while :; do nc -l -p 8080 -e sh -c 'echo hello; exec cat'; done")
+    pods.run_container(pod, image, "nc", "-ll", "-p", "8080", "-e", "sh", "-c", "echo hello; exec cat")
     wait = pods.run_container(pod, image, "sh", "-c", "until nc 127.0.0.1 8080 </dev/null | grep hello; do sleep 0.05; done", name="wait")
     assert pods.wait_for_end(wait).exit_code == 0
     spdy = open_spdy(streams.inside, streams.forward_url(pod), ("portforward.k8s.io",))

@@ -31,7 +31,7 @@ class ContainerStreams {
 public:
     using Client = std::uint64_t;
     static constexpr std::size_t most_clients = 8;
-    static constexpr int pipe_bytes = 256 * 1024;  ///< what a client may be behind
+    static constexpr int pipe_bytes = 1 << 20;  ///< what a client may be behind
 
     /// The input of a container that has one: the write end of a pipe, or the master of its terminal. It does not
     /// block. `is_once`: it ends with the first client that has written to it.

@@ -1,5 +1,6 @@
 #include "host/cri/stream/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
@@ -240,7 +241,7 @@ void Connection::check_limits() {
             if (now - active_ > idle_limit || (!readable_ && has_peer_gone())) return finish();
             return pump();
         case Phase::last_output:
-            if (now - active_ > last_output_limit) finish();
+            if (now - std::max(active_, since_) > last_output_limit) finish();
             return;
         case Phase::lingering:
             if (now - since_ > linger_limit) finish();

@@ -22,7 +22,7 @@ namespace triton::cri::stream {
 class ForwardSession final : public Session, private ForwardEvents {
 public:
     static constexpr std::size_t most_connections = 100;
-    static constexpr Duration stall_limit = std::chrono::seconds(10);
+    static constexpr Duration stall_limit = std::chrono::seconds(5);
     static constexpr Duration half_closed_limit = std::chrono::seconds(60);  ///< once the pod has ended its direction
 
     struct Wires {
