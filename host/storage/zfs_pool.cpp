@@ -15,6 +15,7 @@
 #include "host/storage/random_name.h"
 #include "host/storage/workshop.h"
 #include "host/storage/zfs_command.h"
+#include "lib/base/mount_table.h"
 #include "lib/base/read_file.h"
 #include "lib/files/copy_file.h"
 #include "lib/files/pending_file.h"
@@ -417,11 +418,8 @@ private:
     [[nodiscard]] bool is_ready() const {
         auto const mounts = read_file("/proc/self/mountinfo", longest_mounts);
         if (!mounts || ::access((path_ + "/@pool/format").c_str(), F_OK) != 0) return false;
-        std::size_t const at =
-            mounts->rfind(' ' + path_ + ' ');  // the last one is on top; odd names are written otherwise
-        if (at == std::string::npos) return false;
-        std::string_view const line = std::string_view(*mounts).substr(at, mounts->find('\n', at) - at);
-        return line.find(' ' + dataset_ + ' ') != line.npos;
+        auto const mount = mount_above(*mounts, path_);
+        return mount && unescape_mount_path(mount->point) == path_ && unescape_mount_path(mount->source) == dataset_;
     }
 
     // --- Names

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lib/base/mount_table.h"
 #include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 
@@ -47,21 +48,6 @@ std::optional<std::uint64_t> parse_number(std::string_view text) {
     auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (error != std::errc{}) return std::nullopt;
     return number;
-}
-
-/// Decodes a path of mountinfo, which writes blanks, tabs, newlines and backslashes as \ooo.
-std::string unescaped(std::string_view text) {
-    std::string plain;
-    auto const is_octal = [](char digit) { return digit >= '0' && digit <= '7'; };
-    for (std::size_t i = 0; i < text.size(); ++i) {
-        if (text[i] == '\\' && i + 3 < text.size() && std::ranges::all_of(text.substr(i + 1, 3), is_octal)) {
-            plain += static_cast<char>((text[i + 1] - '0') * 64 + (text[i + 2] - '0') * 8 + (text[i + 3] - '0'));
-            i += 3;
-        } else {
-            plain += text[i];
-        }
-    }
-    return plain;
 }
 
 /// The part of `path` below `root`, with its leading slash; nullopt when it is not below.
@@ -271,13 +257,10 @@ std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::stri
 
     std::optional<std::string> found;
     for_each_part(mountinfo, '\n', [&](std::string_view line) {
-        std::size_t const type = line.find(" - ");
-        if (type == std::string_view::npos || !line.substr(type + 3).starts_with("cgroup2 ")) return false;
-        for (int skipped = 0; skipped < 3; ++skipped)
-            take_word(line, ' ');  // mount id, parent, device
-        std::string const root = unescaped(take_word(line, ' '));
-        auto const path = below(own, root);
-        if (path) found = unescaped(take_word(line, ' ')).append(*path);
+        auto const mount = parse_mount_line(line);
+        if (!mount || mount->type != "cgroup2") return false;
+        auto const path = below(own, unescape_mount_path(mount->root));
+        if (path) found = unescape_mount_path(mount->point).append(*path);
         return false;  // a later mount hides an earlier one
     });
     return found;

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "host/cri/wire/messages.h"
+#include "lib/base/mount_table.h"
 #include "lib/base/read_file.h"
 #include "lib/json/text.h"
 
@@ -129,22 +130,10 @@ Result<std::string> host_source(v1::Mount const& mount) {
 }
 
 Propagation propagation_of(std::string_view mountinfo, std::string const& path) {
-    std::string best;
-    Propagation found;
-    while (!mountinfo.empty()) {
-        std::string_view const line = mountinfo.substr(0, mountinfo.find('\n'));
-        mountinfo.remove_prefix(std::min(mountinfo.size(), line.size() + 1));
-        std::string_view rest = line;
-        for (int i = 0; i < 4; ++i)
-            rest.remove_prefix(std::min(rest.size(), rest.find(' ') + 1));
-        std::string const point(rest.substr(0, rest.find(' ')));
-        if (point.size() < best.size() || !is_at_or_below(path, point)) continue;
-        std::string_view const optional = rest.substr(0, rest.find(" - "));
-        best = point;
-        found = {.is_shared = optional.find(" shared:") != std::string_view::npos,
-                 .is_slave = optional.find(" master:") != std::string_view::npos};
-    }
-    return found;
+    auto const mount = mount_above(mountinfo, path);
+    if (!mount) return {};
+    return {.is_shared = mount->optional.find("shared:") != std::string_view::npos,
+            .is_slave = mount->optional.find("master:") != std::string_view::npos};
 }
 
 Result<ContainerMounts> find_mounts(v1::ContainerConfig const& config, PodFiles const& files) {

@@ -19,6 +19,7 @@
 
 #include "host/cri/monitor/first_process.h"
 #include "host/cri/monitor/monitor.h"
+#include "lib/base/mount_table.h"
 #include "lib/base/pipe.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
@@ -65,20 +66,8 @@ std::string escaped(std::string const& path) {
 /// The mount point that a path is below, of those in /proc/self/mountinfo.
 std::string mount_of(std::string const& path) {
     auto const mounts = read_file("/proc/self/mountinfo", 64U << 20U);
-    std::string best = "/";
-    if (!mounts) return best;
-    std::string_view rest = *mounts;
-    while (!rest.empty()) {
-        std::string_view const line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-        std::string_view field = line;
-        for (int i = 0; i < 4; ++i)
-            field.remove_prefix(std::min(field.size(), field.find(' ') + 1));
-        std::string const point(field.substr(0, field.find(' ')));
-        bool const is_above = path == point || path.starts_with(point == "/" ? point : point + "/");
-        if (is_above && point.size() >= best.size()) best = point;
-    }
-    return best;
+    auto const mount = mounts ? mount_above(*mounts, path) : std::nullopt;
+    return mount ? unescape_mount_path(mount->point) : "/";
 }
 
 void add_children(pid_t pid, std::vector<pid_t>& found) {
