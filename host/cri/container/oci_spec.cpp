@@ -152,7 +152,6 @@ Result<> add_resources(Writer& out, v1::ContainerConfig const& config, SpecSurro
 void add_devices(Writer& out, std::vector<SpecDevice> const& devices) {
     out.key("devices").open('[');
     for (SpecDevice const& device : devices) {
-        if (device.permissions.find('m') == std::string::npos) continue;
         out.open('{').member("path", device.path).member("type", std::string(1, device.type));
         out.member("major", device.major).member("minor", device.minor).member("fileMode", device.mode);
         out.member("uid", device.user).member("gid", device.group).close('}');

@@ -211,5 +211,20 @@ TEST(OciSpec, IsWholeAndCommandsHaveItsProcess) {
     EXPECT_EQ(make_spec(config, around).error().text(), "working_dir is not absolute: \"relative\"");
 }
 
+TEST(OciSpec, ADeviceThatMayNotBeMadeIsThereAllTheSame) {
+    v1::ContainerConfig config;
+    config.add_command("true");
+    v1::Device& device = *config.add_devices();
+    device.set_host_path("/dev/null");
+    device.set_container_path("/dev/gpu0");
+    device.set_permissions("rw");  // as plugins for devices ask for them
+    SpecSurroundings around{
+        .hostname = "pod", .files = {.memory = "/m"}, .namespaces = {{"mount"}, {"pid"}}, .cgroups_path = "/a/b"};
+    around.capabilities = all_capabilities;
+    std::string const spec = make_spec(config, around).value();
+    EXPECT_NE(spec.find(R"({"path":"/dev/gpu0","type":"c","major":1,"minor":3)"), std::string::npos) << spec;
+    EXPECT_NE(spec.find(R"({"allow":true,"type":"c","access":"rw","major":1,"minor":3})"), std::string::npos) << spec;
+}
+
 }  // namespace
 }  // namespace triton::cri
