@@ -9,4 +9,15 @@ std::string suggestion(std::string_view name, std::span<std::string_view const> 
     return meant ? "; did you mean " + quoted(*meant) + "?" : "";
 }
 
+std::string known_keys(std::span<std::string_view const> known) {
+    constexpr std::size_t most = 16;
+    if (known.size() > most) return {};
+    std::string text = "; the keys are ";
+    for (std::string_view const key : known) {
+        if (key != known.front()) text.append(", ");
+        text.append(key);
+    }
+    return text;
+}
+
 }  // namespace triton::json

@@ -96,13 +96,21 @@ inline constexpr As<Member, Kind> as{};
 /// "; did you mean \"<name>\"?" when one of the known names is similar.
 std::string suggestion(std::string_view name, std::span<std::string_view const> known);
 
-/// The same for the names of a table's rows.
+/// "; the keys are soft, hard" for a short table.
+std::string known_keys(std::span<std::string_view const> known);
+
+template <class Row>
+std::vector<std::string_view> names_of(std::span<Row const> table) {
+    std::vector<std::string_view> names;
+    for (Row const& row : table)
+        names.push_back(row.name);
+    return names;
+}
+
+/// The suggestion among the names of a table's rows.
 template <class Row>
 std::string suggestion_from(std::string_view name, std::span<Row const> table) {
-    std::vector<std::string_view> known;
-    for (Row const& row : table)
-        known.push_back(row.name);
-    return suggestion(name, known);
+    return suggestion(name, names_of(table));
 }
 
 /// The value when it is of that type; else nullptr and a problem.
@@ -164,6 +172,7 @@ void warn_of_unknown_keys(Object const& json, Where const& at, Context& reading)
         std::string meant;
         if (reading.warnings.has_room()) meant = advice(TableOf<Target, Context>{}, member.key);
         if (meant.empty() && reading.warnings.has_room()) meant = suggestion_from(member.key, rows);
+        if (meant.empty() && reading.warnings.has_room()) meant = known_keys(names_of(rows));
         reading.warnings.add_key(at, member.key, "unknown key " + json::quoted(member.key) + meant);
     }
 }

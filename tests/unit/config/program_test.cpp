@@ -289,6 +289,12 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Found{R"("limits":{"nofiles":1})",
               {R"(warning: programs.web.limits: unknown key "nofiles"; did you mean "nofile"?)"}},
+        Found{R"("limits":{"foo":1})",
+              {"warning: programs.web.limits: unknown key \"foo\"; the keys are nofile, nproc, core, as, cpu, data, "
+               "fsize, "
+               "memlock, msgqueue, nice, rss, rtprio, rttime, sigpending, stack, locks"}},
+        Found{R"("memory":"1Gi")", {R"(warning: programs.web: unknown key "memory"; did you mean "cgroup"?)"}},
+        Found{R"("listen":[":80"])", {R"(warning: programs.web: unknown key "listen"; did you mean "sockets"?)"}},
         Found{R"("limits":{"nofile":-1,"core":"none","as":true,"cpu":1.5})",
               {R"(programs.web.limits.nofile: -1 is not a size (for example 4096, "64Mi", "1.5G"))",
                R"(programs.web.limits.core: "none" is not a size (for example 4096, "64Mi", "1.5G"))",

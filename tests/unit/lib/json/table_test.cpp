@@ -157,8 +157,8 @@ TEST(JsonTable, WarnsOfUnknownKeysAndOfWhatHasNoEffect) {
     (void)read_volume(R"({"name":"x","pool":"/tank","format":"qcow2","mode":"0600"})", reading);
     EXPECT_TRUE(reading.problems.empty());
     EXPECT_THAT(texts(reading.warnings),
-                testing::ElementsAre("quota: unknown key \"soft\"", "unknown key \"sise\"; did you mean \"size\"?",
-                                     "mode: has no effect for qcow2"));
+                testing::ElementsAre("quota: unknown key \"soft\"; the keys are percent, hard",
+                                     "unknown key \"sise\"; did you mean \"size\"?", "mode: has no effect for qcow2"));
 }
 
 TEST(JsonTable, AsksTheContext) {
