@@ -34,6 +34,14 @@ Result<> apply(Flag const& flag, std::string const& name, std::string const& val
     return result;
 }
 
+/// Whether Kubernetes has made the variable for a Service of the program's name. `name`: without the prefix.
+bool is_of_service(std::string_view name) {
+    auto const is_or_begins = [name](std::string_view with) {
+        return name.starts_with(with) && (name.size() == with.size() || name[with.size()] == '_');
+    };
+    return name == "SERVICE_HOST" || is_or_begins("SERVICE_PORT") || is_or_begins("PORT");
+}
+
 Result<> apply_environment(Program const& program, Flags const& flags) {
     // Most containers have none of our variables, so this is one pass over the environment, not one for each flag.
     std::vector<char const*> ours;
@@ -233,6 +241,26 @@ std::string variable_name(Program const& program, std::string_view flag) {
     for (char const c : flag)
         name += c == '-' ? '_' : static_cast<char>(c >= 'a' && c <= 'z' ? c - 'a' + 'A' : c);
     return name;
+}
+
+std::vector<std::string> remarks_on_variables(Program const& program, std::vector<std::string> (&known)()) {
+    std::string_view const prefix = program.variable_prefix;
+    std::vector<std::string> remarks;
+    std::vector<std::string> names;
+    for (char const* const* entry = program.environment; entry && *entry; ++entry) {
+        std::string_view const text(*entry);
+        if (!text.starts_with(prefix)) continue;
+        std::string_view const name = text.substr(prefix.size(), text.find('=') - prefix.size());
+        if (names.empty()) names = known();
+        if (is_of_service(name) || std::ranges::find(names, name) != names.end()) continue;
+        std::string remark = "unknown variable ";
+        remark.append(prefix).append(name).append(", which has no effect");
+        std::vector<std::string_view> const views(names.begin(), names.end());
+        if (auto const meant = nearest(name, views))
+            remark.append("; did you mean ").append(prefix).append(*meant).append("?");
+        remarks.push_back(std::move(remark));
+    }
+    return remarks;
 }
 
 char const* variable(char const* const* environment, std::string_view name) {

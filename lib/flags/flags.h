@@ -124,6 +124,11 @@ struct Program {
 
 /// The variable of a flag: TRITON_LAUNCH_SERVER_COUNT for server-count.
 std::string variable_name(Program const& program, std::string_view flag);
+/// Remarks on the variables with the program's prefix that mean nothing: "unknown variable TRITON_LAUNCH_SERVER_COUNTS,
+/// which has no effect; did you mean TRITON_LAUNCH_SERVER_COUNT?". `known`: names without the prefix, asked for when
+/// there is such a variable; most containers have none. What Kubernetes sets for a Service of the program's name is
+/// left out.
+std::vector<std::string> remarks_on_variables(Program const& program, std::vector<std::string> (&known)());
 /// The value of a variable; nullptr: it is not set.
 char const* variable(char const* const* environment, std::string_view name);
 

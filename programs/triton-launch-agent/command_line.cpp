@@ -179,6 +179,16 @@ void complete_kubernetes(kubernetes::KubernetesSettings& settings, char const* c
     settings.version = agent::agent_version();
 }
 
+/// The names of all our variables, without their prefix.
+std::vector<std::string> known_variables() {
+    AgentOptions unused;
+    std::string verify_peers;
+    std::vector<std::string> names;
+    for (flags::Flag const& flag : make_flags(unused, verify_peers))
+        names.push_back(flags::variable_name({{}, {}, nullptr}, flag.name));
+    return names;
+}
+
 }  // namespace
 
 Result<AgentCommandLine> parse_agent_command_line(int argc, char const* const* argv, char const* const* environment) {
@@ -188,7 +198,8 @@ Result<AgentCommandLine> parse_agent_command_line(int argc, char const* const* a
     Flags const flags = make_flags(options, verify_peers);
     std::span<char const* const> const arguments(argv + std::min(argc, 1),
                                                  static_cast<std::size_t>(std::max(argc - 1, 0)));
-    Words const words = TRY(parse_words({"triton-launch-agent", "TRITON_AGENT_", environment}, flags, arguments));
+    flags::Program const program{"triton-launch-agent", "TRITON_AGENT_", environment};
+    Words const words = TRY(parse_words(program, flags, arguments));
     if (words.wants_help) line.text = help_text(flags);
     if (words.wants_version) line.text = "triton-launch-agent " + agent::agent_version() + "\n";
     if (!line.text.empty()) return line;
@@ -196,6 +207,7 @@ Result<AgentCommandLine> parse_agent_command_line(int argc, char const* const* a
     TRY(complete_tls(options, std::move(verify_peers), environment));
     if (!options.has_ui && !options.ui_token_file.empty()) return fail("--ui-token-file needs --ui");
     if (options.has_kubernetes) complete_kubernetes(options.kubernetes, environment);
+    options.remarks = flags::remarks_on_variables(program, known_variables);
     return line;
 }
 

@@ -126,14 +126,6 @@ Command printing(std::string text) {
     return command;
 }
 
-/// Whether Kubernetes has made the variable for a Service with the name triton-launch. `name`: without our prefix.
-bool is_of_service(std::string_view name) {
-    auto const is_or_begins = [name](std::string_view with) {
-        return name.starts_with(with) && (name.size() == with.size() || name[with.size()] == '_');
-    };
-    return name == "SERVICE_HOST" || is_or_begins("SERVICE_PORT") || is_or_begins("PORT");
-}
-
 /// The names, without our prefix, of all variables that mean something in some mode: containers of a pod share them.
 std::vector<std::string> known_variables() {
     Tables const tables;
@@ -149,33 +141,13 @@ std::vector<std::string> known_variables() {
             names.push_back(flags::variable_name(without_prefix, flag.name));
     for (WrapOptionRow const& row : wrap_option_rows)
         names.push_back(flags::variable_name(without_prefix, row.long_name));
+    std::size_t const prefix = this_program().variable_prefix.size();
+    for (std::string_view const handed_over : {upgrade_variable, filters_variable})
+        names.emplace_back(handed_over.substr(prefix));
     return names;
 }
 
-/// About the variables with our prefix that mean nothing.
-std::vector<std::string> remarks_on_variables() {
-    std::string_view const prefix = this_program().variable_prefix;
-    std::vector<std::string> remarks;
-    std::vector<std::string> names;
-    std::vector<std::string_view> known;
-    for (char const* const* entry = environ; *entry; ++entry) {
-        std::string_view const text(*entry);
-        if (!text.starts_with(prefix) || text.starts_with(upgrade_variable) || text.starts_with(filters_variable))
-            continue;
-        std::string_view const name = text.substr(prefix.size(), text.find('=') - prefix.size());
-        if (known.empty()) {
-            names = known_variables();
-            known.assign(names.begin(), names.end());
-        }
-        if (is_of_service(name) || std::ranges::find(known, name) != known.end()) continue;
-        std::string remark = "unknown variable ";
-        remark.append(prefix).append(name).append(", which has no effect");
-        if (auto const meant = nearest(name, known))
-            remark.append("; did you mean ").append(prefix).append(*meant).append("?");
-        remarks.push_back(std::move(remark));
-    }
-    return remarks;
-}
+std::vector<std::string> remarks_on_ours() { return flags::remarks_on_variables(this_program(), known_variables); }
 
 std::string_view in_launch_mode(std::string_view option) {
     return find_flag(Tables().launch, option) ? "launch mode" : "";
@@ -202,7 +174,7 @@ Result<Command> parse_check(std::span<char const* const> arguments) {
     if (words.positional.size() > 1) return fail("check: one FILE only, \"" + words.positional[1] + "\" is too many");
     check.configuration_path = words.positional[0];
     if (process_number > 0) check.process_number = process_number;
-    check.remarks = remarks_on_variables();
+    check.remarks = remarks_on_ours();
     // Outside its container, a configuration is taken to be for the container's version, unless the check is strict.
     if (Result<> const resolved = resolve_container_version(check.source, version); !resolved)
         check.source.missing_version = resolved.error().text();
@@ -253,7 +225,7 @@ Result<Command> parse_launch(std::span<char const* const> arguments) {
     if (!words.positional.empty()) return fail(unknown_command(words.positional[0]));
     if (agent.listen.empty() && agent.listen_address.empty()) TRY(refuse_tls_flags(arguments));
     launch.configuration_path = name[0] == '/' ? name : directory + "/" + name;
-    launch.warnings = remarks_on_variables();
+    launch.warnings = remarks_on_ours();
     if (Result<> resolved = resolve_container_version(launch.source, version); !resolved) {
         // To run commands one does not need to know what a version is. A later configuration may need one, and is then
         // rejected.
@@ -295,11 +267,11 @@ Result<Command> parse_stage(std::span<char const* const> arguments, Mode mode) {
     command.stage.options.mode = mode == Mode::init ? sidecar::StageMode::init : sidecar::StageMode::sidecar;
     if (agent.listen.empty()) {
         TRY(refuse_agent_flags(arguments));
-        command.stage.warnings = remarks_on_variables();
+        command.stage.warnings = remarks_on_ours();
         return command;
     }
     command.kind = Command::Kind::launch;
-    command.launch.warnings = remarks_on_variables();
+    command.launch.warnings = remarks_on_ours();
     command.stage.options.same_version = sidecar::SameVersion::skips_binaries;
     command.launch.log = command.stage.log;
     if (command.stage.options.as_json) command.launch.log.console = STDERR_FILENO;

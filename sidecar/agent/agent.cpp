@@ -108,6 +108,8 @@ public:
     Result<int> run() {
         fit_to_descriptors(options_.server.limits);
         log_flusher_ = TRY(net::LogFlusher::create(io_, log_));
+        for (std::string const& remark : options_.remarks)
+            log_.write(log::LogLevel::warning, "unknown-variable", remark);
         TRY(open_output());
         watch_files();  // before they are read, so that no change in between is missed
         TRY(load_certificates());

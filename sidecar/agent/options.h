@@ -45,6 +45,7 @@ struct AgentOptions {
     std::size_t hash_threads = 2;
     log::LogLevel log_level = log::LogLevel::info;
     log::LogFormat log_format = log::LogFormat::automatic;
+    std::vector<std::string> remarks;  ///< on what the environment says, for the log
 };
 
 /// "0.1.0"

@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace triton::program {
@@ -55,6 +56,17 @@ TEST(AgentOptions, KubernetesIsCompletedFromThePodsVariables) {
     EXPECT_EQ(options->kubernetes.node_name, "node-b");
     EXPECT_EQ(options->kubernetes.readiness_gate, "example.org/ready");
     EXPECT_FALSE(parse({}, variables)->has_kubernetes);
+}
+
+TEST(AgentOptions, AVariableThatMeansNothingIsRemarkedOn) {
+    auto const options =
+        parse({}, {"TRITON_AGENT_LOG_LEVL=debug", "TRITON_AGENT_LOG_LEVEL=debug", "TRITON_AGENT_PORT=tcp://10.0.0.1:80",
+                   "TRITON_AGENT_SERVICE_HOST=10.0.0.1", "TRITON_AGENT_SERVICE_PORT_HTTP=80"});
+    ASSERT_TRUE(options) << options.error().text();
+    EXPECT_THAT(
+        options->remarks,
+        testing::ElementsAre(
+            "unknown variable TRITON_AGENT_LOG_LEVL, which has no effect; did you mean TRITON_AGENT_LOG_LEVEL?"));
 }
 
 TEST(AgentOptions, TlsIsCompletedFromFoundationDbsVariables) {
