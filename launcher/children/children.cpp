@@ -101,7 +101,7 @@ Result<pid_t> Children::start_copy(int kept, std::function<void()> const& work) 
 
 Result<> Children::start_companion(int kept, std::function<void()> const& work) {
     companions_.reserve(companions_.size() + 1);
-    TRY(as_companion(sys_.start_companion(kept, work)));
+    (void)TRY(as_companion(sys_.start_companion(kept, work)));
     return {};
 }
 

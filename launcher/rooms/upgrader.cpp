@@ -104,7 +104,7 @@ Result<> Upgrader::begin(std::string const& path) {
     if (attempt_) return fail(ErrorKind::refused, "an upgrade is under way");
     log_.write(log::LogLevel::info, "upgrade-started", "upgrade to " + path + " begins",
                {{"path", std::string_view(path)}});
-    attempt_.emplace();
+    attempt_.emplace(Attempt{});
     attempt_->path = path;
     auto const look = [&path] { (void)open_successor(path); };
     if (!path_probe_.may_touch(path, look)) {

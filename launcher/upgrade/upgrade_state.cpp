@@ -807,7 +807,7 @@ void Reader::get(json::Node const& node, std::string const& at, T& value) {
         auto address = config::parse_socket_address(*text);
         address ? void(value = std::move(*address)) : refuse(at);
     } else if constexpr (IsOptional<T>::value) {
-        get(node, at, value.emplace());
+        get(node, at, value.emplace(typename T::value_type{}));
     } else if constexpr (IsList<T>::value) {
         auto const* const list = node.get<json::Array>();
         value.clear();

@@ -75,7 +75,7 @@ void Pods::begin_command(CallPtr const& call, std::string const& id, std::string
     call->when_abandoned([weak] {
         if (auto const running = weak.lock()) running->abandon();
     });
-    command->start(id, file, timeout, [this, call, file](Result<ExecSync::Outcome> outcome) {
+    command->start(id, file, timeout, [call, file](Result<ExecSync::Outcome> outcome) {
         // Files of a few hundred bytes, in memory.
         ::unlink(file.c_str());
         ::unlink((file + ".pid").c_str());
