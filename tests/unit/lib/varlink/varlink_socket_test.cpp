@@ -145,6 +145,7 @@ TEST_F(VarlinkSocketTest, GoesThroughAnUpgrade) {
 // accept(2) returns when the client who woke us has gone meanwhile, or there is none: a service manager's sockets
 // block.
 TEST_F(VarlinkSocketTest, ASocketThatBlocksDoesNotBlockUs) {
+    std::filesystem::create_directory(directory + "/run");
     sockaddr_un const address = *socket_address(path);
     int const fd = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     ASSERT_EQ(::bind(fd, reinterpret_cast<sockaddr const*>(&address), sizeof address), 0);
