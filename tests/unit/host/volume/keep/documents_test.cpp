@@ -52,7 +52,7 @@ TEST(Documents, WhatCannotBeIsNamedByItsMember) {
     EXPECT_EQ(error_of_document("VolumeConfig", with_id(R"(,"GenerationCounter":"1")")),
               "VolumeConfig.GenerationCounter: expected a number from 0 to 1152921504606846976");
     EXPECT_EQ(error_of_document("VolumeConfig", with_id(R"(,"VolumeContentOriginType":"cloudInit")")),
-              "VolumeConfig.VolumeContentOriginType: this version makes no cloud-init volumes");
+              "VolumeConfig.UserDataFile: expected an absolute path");
     EXPECT_EQ(error_of_document("VolumeConfig",
                                 with_id(std::string(R"(,"VolumeContentOriginType":"clone","Source":")") + id + "#0\"")),
               "VolumeConfig.Source: a volume cannot be a clone of itself");
