@@ -283,7 +283,8 @@ std::span<Row<Snapshot> const> table(json::TableOf<Snapshot, json::Reading>) {
         row_of<&Snapshot::created_at, Text, Snapshot>("created_at", "When it was made."),
         row_of<&Snapshot::size, Whole<0, INT64_MAX>, Snapshot>(
             "size", "Bytes that deleting it gives back. Only ZFS counts them."),
-        row_of<&Snapshot::volumes, TextList, Snapshot>("volumes", "The volumes that were taken with it, by their keys."),
+        row_of<&Snapshot::volumes, TextList, Snapshot>("volumes",
+                                                       "The volumes that were taken with it, by their keys."),
     });
     return rows;
 }
