@@ -54,11 +54,28 @@ std::span<json::Field<StorageKeys, SiteReading> const> table(json::TableOf<Stora
 }
 constexpr json::Shape storage_shape = json::object_shape("Storage");
 
+struct VolumesKeys {
+    std::optional<StorageKeys> vault;
+};
+std::span<json::Field<VolumesKeys, SiteReading> const> table(json::TableOf<VolumesKeys, SiteReading>) {
+    static constexpr std::array<json::Field<VolumesKeys, SiteReading>, 1> rows{{
+        {.name = "vault",
+         .value = as<&VolumesKeys::vault, json::Record<StorageKeys, storage_shape>>,
+         .description = "A second pool, in an encrypted directory."},
+    }};
+    return rows;
+}
+constexpr json::Shape volumes_shape = json::object_shape("Volumes");
+
 struct HostKeys {
     StorageKeys storage;
+    VolumesKeys volumes;
 };
 std::span<json::Field<HostKeys, SiteReading> const> table(json::TableOf<HostKeys, SiteReading>) {
-    static constexpr std::array<json::Field<HostKeys, SiteReading>, 1> rows{{
+    static constexpr std::array<json::Field<HostKeys, SiteReading>, 2> rows{{
+        {.name = "volumes",
+         .value = as<&HostKeys::volumes, json::Record<VolumesKeys, volumes_shape>>,
+         .description = "Where encrypted volumes are kept."},
         {.name = "storage",
          .value = as<&HostKeys::storage, json::Record<StorageKeys, storage_shape>>,
          .description = "Where trees of files are kept."},
@@ -129,6 +146,22 @@ Result<UniqueFd> open_durable_directory(std::string const& path) {
     return directory;
 }
 
+namespace {
+
+/// A vault is a pool of its own: what is in its directory inherits the encryption.
+Result<storage::Settings> vault_settings(Settings const& settings, StorageKeys const& keys,
+                                         storage::Settings const& storage) {
+    if (keys.path.empty()) return fail("volumes.vault.path is missing in " + settings.configuration);
+    TRY(check_dataset(settings, keys.dataset));
+    storage::Settings vault{.path = settings.root + keys.path, .dataset = keys.dataset};
+    if (keys.backend != "auto") vault.backend = TRY(storage::parse_backend(keys.backend));
+    bool const is_same = vault.path == storage.path || (!vault.dataset.empty() && vault.dataset == storage.dataset);
+    if (is_same) return fail("volumes.vault in " + settings.configuration + " is the pool of everything else");
+    return vault;
+}
+
+}  // namespace
+
 Result<Site> read_site(Settings const& settings) {
     HostKeys const keys = TRY(read_host_keys(settings.root + settings.configuration));
     TRY(check_dataset(settings, keys.storage.dataset));
@@ -141,6 +174,7 @@ Result<Site> read_site(Settings const& settings) {
     site.storage.path = settings.root + (keys.storage.path.empty() ? settings.state + "/pool" : keys.storage.path);
     site.storage.dataset = keys.storage.dataset;
     TRY(check_pool(settings, site.storage));
+    if (keys.volumes.vault) site.vault = TRY(vault_settings(settings, *keys.volumes.vault, site.storage));
     return site;
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "host/image/image_service.h"
@@ -16,6 +17,7 @@ struct Site {
     std::string images;         ///< directory of the derived <uuid>.json
     std::string configuration;  ///< imgadm.conf
     storage::Settings storage;
+    std::optional<storage::Settings> vault = {};  ///< of encrypted volumes
 };
 
 /// Reads `triton.json`; without the file everything has its default. Keys of other programs are ignored.

@@ -205,6 +205,7 @@ void Core::apply(Loaded const& event) {
 
 void Core::apply(TreesSeen const& event) {
     for (auto& [key, volume] : volumes_) {
+        if (volume.row && volume.row->is_in_vault && !event.has_vault) continue;
         bool const is_missing =
             volume.row && volume.row->stage == VolumeRow::Stage::made && !event.volumes.contains(key);
         if (volume.is_missing && !is_missing) volume.retry.reset();
@@ -389,6 +390,7 @@ void Core::apply(SaveFailed const& event) {
 }
 
 void Core::apply(SpaceSeen const& event) {
+    if (event.is_one_file_system) ledger_.set_one_file_system(*event.is_one_file_system);
     for (auto const& [file_system, bytes] : event.free)
         ledger_.set_free(file_system, bytes);
     for (auto const& [key, bytes] : event.used) {
@@ -401,8 +403,13 @@ void Core::apply(SpaceSeen const& event) {
 }
 
 void Core::apply(VaultSeen const& event) {
+    bool const is_other = is_unlocked_ != event.is_unlocked;
     is_unlocked_ = event.is_unlocked;
+    if (!event.is_unlocked && !event.reason.empty()) vault_problem_ = event.reason;
     mark_waiting();
+    if (!is_other) return;
+    for (auto const& [key, volume] : volumes_)
+        if (volume.row && volume.row->is_in_vault) mark(key);
 }
 
 void Core::apply(MaintenanceSet const& event) {

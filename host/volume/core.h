@@ -154,6 +154,7 @@ private:
     void begin(VolumeKey const& key, Volume& volume);
     void maintain(Volume& volume);
     void take_away(VolumeKey const& key, Volume& volume);
+    [[nodiscard]] bool is_locked_away(VolumeKey const& key, Volume const& volume) const;
     void count_unclaimed(Volume& volume);
     void done(VolumeKey const& key, Volume& volume);
     void save(VolumeKey const& key, Volume& volume, std::optional<VolumeRow> row);
@@ -212,6 +213,7 @@ private:
     std::map<std::string, bool> is_complete_;  // publishers
     std::vector<Action> actions_;
     bool is_unlocked_ = false;
+    std::string vault_problem_ = "the vault was not looked at yet";  // while it is locked
     bool is_in_maintenance_ = false;
     std::optional<BootTime> looked_at_;  // at space and vault
     std::uint64_t next_id_ = 1;

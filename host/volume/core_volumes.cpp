@@ -44,6 +44,7 @@ void Core::advance(VolumeKey const& key, Volume& volume) {
         return;
     }
     if (!volume.retry.is_due(now_)) return;
+    if (is_locked_away(key, volume)) return fail(volume, {FailureClass::vault, vault_problem_});
     if (!is_wanted_now) return take_away(key, volume);
     if (!volume.row) return begin(key, volume);
     switch (volume.row->stage) {
@@ -53,6 +54,12 @@ void Core::advance(VolumeKey const& key, Volume& volume) {
         // Its deletion was saved before it was wanted again: it ends first.
         case VolumeRow::Stage::deleting: return start(volume, {.kind = Job::Kind::destroy, .volume = key});
     }
+}
+
+/// Whether nothing can be done with a volume before the vault is unlocked. What nobody claims says nothing meanwhile.
+bool Core::is_locked_away(VolumeKey const& key, Volume const& volume) const {
+    if (!volume.row || !volume.row->is_in_vault || is_unlocked_) return false;
+    return is_wanted(key, volume) || volume.row->stage != VolumeRow::Stage::made || volume.is_released;
 }
 
 bool Core::is_wanted(VolumeKey const& key, Volume const& volume) const {
@@ -67,8 +74,7 @@ void Core::begin(VolumeKey const& key, Volume& volume) {
         return;
     }
     VolumeConfig const& config = *volume.config;
-    if (config.is_encrypted && !is_unlocked_)
-        return fail(volume, {FailureClass::vault, "the vault is locked, and the volume must be encrypted"});
+    if (config.is_encrypted && !is_unlocked_) return fail(volume, {FailureClass::vault, vault_problem_});
     if (auto lack = lack_of_room(volume, config.most_bytes)) return fail(volume, *std::move(lack));
     volume.retry.reset();
     save(key, volume,

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
@@ -51,6 +52,7 @@ struct Loaded {
 /// The volumes that have a tree in the pool, at the start.
 struct TreesSeen {
     std::set<VolumeKey> volumes;
+    bool has_vault = true;  ///< false: the vault could not be looked at, and says nothing about its volumes
 };
 /// A configuration was published, and is in the database.
 struct Put {
@@ -99,10 +101,12 @@ struct SaveFailed {
 };
 struct SpaceSeen {
     std::map<FileSystem, std::uint64_t> free;
-    std::map<VolumeKey, std::uint64_t> used;  ///< bytes of volumes; one that is missing is unknown
+    std::map<VolumeKey, std::uint64_t> used;      ///< bytes of volumes; one that is missing is unknown
+    std::optional<bool> is_one_file_system = {};  ///< whether the vault is on the one of the rest; none: not known
 };
 struct VaultSeen {
     bool is_unlocked = false;
+    std::string reason = {};  ///< why it is not
 };
 struct MaintenanceSet {
     bool is_on = false;

@@ -6,10 +6,10 @@ FileSystem Ledger::real(FileSystem file_system) const {
     return settings_.is_one_file_system ? FileSystem::clear : file_system;
 }
 
-void Ledger::set_free(FileSystem file_system, std::uint64_t bytes) { free_[real(file_system)] = bytes; }
+void Ledger::set_free(FileSystem file_system, std::uint64_t bytes) { free_[file_system] = bytes; }
 
 void Ledger::promise(std::string const& key, FileSystem file_system, std::uint64_t bytes, std::uint64_t written) {
-    promises_.insert_or_assign(key, Promise{real(file_system), bytes, written});
+    promises_.insert_or_assign(key, Promise{file_system, bytes, written});
 }
 
 void Ledger::release(std::string const& key) { promises_.erase(key); }
@@ -17,7 +17,7 @@ void Ledger::release(std::string const& key) { promises_.erase(key); }
 std::uint64_t Ledger::outstanding(FileSystem file_system) const {
     std::uint64_t sum = 0;
     for (auto const& [key, promise] : promises_) {
-        if (promise.file_system == real(file_system) && promise.bytes > promise.written)
+        if (real(promise.file_system) == real(file_system) && promise.bytes > promise.written)
             sum += promise.bytes - promise.written;
     }
     return sum;

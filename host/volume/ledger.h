@@ -22,6 +22,7 @@ public:
     };
     explicit Ledger(Settings settings) : settings_(settings) {}
 
+    void set_one_file_system(bool is_one) { settings_.is_one_file_system = is_one; }
     void set_free(FileSystem file_system, std::uint64_t bytes);
     /// `written`: the part of the promise that is on disk already, and is not free any more.
     void promise(std::string const& key, FileSystem file_system, std::uint64_t bytes, std::uint64_t written);

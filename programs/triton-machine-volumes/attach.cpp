@@ -122,7 +122,10 @@ private:
             pool_ = TRY(storage::open_pool(place.site.storage));
         }
         storage::TreeName const tree = TRY(volume::tree_of(row.key, row.is_in_vault));
-        UniqueFd const directory = TRY(pool_->open(tree));  // which mounts it, on ZFS
+        std::unique_ptr<storage::Pool> vault;
+        if (row.is_in_vault) vault = TRY(volume::open_vault(TRY(volume::read_place(layout_.root)).site));
+        storage::Pool& pool = vault ? *vault : *pool_;
+        UniqueFd const directory = TRY(pool.open(tree));  // which mounts it, on ZFS
         bool const is_directory = volume::layout_of(row.format) == volume::Layout::directory;
         std::string const entry = is_directory ? "root" : volume::file_name(row.key, row.format);
         struct stat status{};
@@ -131,7 +134,7 @@ private:
         if (is_directory ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
             return fail(ErrorKind::corrupt, "its " + entry + " is of another type");
         if (first_uid_) TRY(give_to_machine(directory.get(), entry));
-        return pool_->path(tree) + "/" + entry;
+        return pool.path(tree) + "/" + entry;
     }
 
     /// Where mounts cannot map owners. Nobody else uses the volume then: its hold says so.

@@ -25,9 +25,17 @@ std::optional<double> read_factor(json::Node const& node, json::Where const& at,
 constexpr json::Shape factor_shape{.types = "number"};
 using Factor = json::Kind<read_factor, factor_shape>;
 
+std::optional<bool> read_vault(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    if (node.get<json::Object>()) return true;
+    reading.problems.add(at, "expected an object");
+    return std::nullopt;
+}
+constexpr json::Shape vault_shape{.types = "object"};
+using Vault = json::Kind<read_vault, vault_shape>;
+
 struct VolumesSection : VolumesConfiguration {};
 std::span<json::Field<VolumesSection> const> table(json::TableOf<VolumesSection>) {
-    static constexpr std::array<json::Field<VolumesSection>, 8> rows{{
+    static constexpr std::array<json::Field<VolumesSection>, 9> rows{{
         {.name = "idle",
          .value = as<&VolumesConfiguration::idle, json::DurationText>,
          .description = "How long it stays when there is nothing to do."},
@@ -52,6 +60,9 @@ std::span<json::Field<VolumesSection> const> table(json::TableOf<VolumesSection>
         {.name = "overcommit",
          .value = as<&VolumesConfiguration::overcommit, Factor>,
          .description = "How many times the free space is promised."},
+        {.name = "vault",
+         .value = as<&VolumesConfiguration::has_vault, Vault>,
+         .description = "The pool of encrypted volumes."},
     }};
     return rows;
 }

@@ -20,6 +20,7 @@ struct VolumesConfiguration {
     milliseconds stuck_after{30'000};  ///< without a sign of life, after which another thread takes a worker's place
     std::uint64_t reserve = 64 << 20;  ///< bytes of the pool's file system that stay free
     double overcommit = 1.0;           ///< how many times the free space is promised to volumes
+    bool has_vault = false;            ///< what it is reads image::read_site()
 
     bool operator==(VolumesConfiguration const&) const = default;
 };

@@ -79,7 +79,7 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
                  begun = std::move(begun)](Result<Workbench>& bench) -> std::function<void()> {
         auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
         if (bench) (void)bench->recover();  // what it cannot remove now it removes the next time
-        std::uint64_t const device = bench ? bench->device().value_or(0) : 0;
+        std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
         return [this, loaded, found = std::move(found), device, begun] {
             device_ = device;
             if (!found) log_.write(log::LogLevel::error, "no-pool", found.error().text());
@@ -88,8 +88,9 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
                     log_.write(log::LogLevel::warning, "foreign-tree", "is not of a volume: " + name);
             }
             has_begun_ = true;
+            if (found) see_vault(found->vault);
             feed(loaded);
-            if (found) feed(TreesSeen{found->volumes});
+            if (found) feed(TreesSeen{found->volumes, found->vault.is_unlocked});
             // What was published before is all that they have: it is durable.
             for (char const* const publisher : {"vmadm", "base", "admin"})
                 feed(PublisherComplete{publisher});
@@ -439,8 +440,7 @@ void Manager::perform(Action const& action) {
         void operator()(UnpublishVolume const& one) const { manager.board_.remove("VolumeStatus", one.key.text()); }
         void operator()(UnpublishTree const& one) const { manager.board_.remove("ContentTreeStatus", one.id); }
         void operator()(LookAtSpace const& /*one*/) const { manager.look_at_space(); }
-        // Without a vault it stays locked, and volumes that need one say so.
-        void operator()(LookAtVault const& /*one*/) const {}
+        void operator()(LookAtVault const& /*one*/) const { manager.look_at_vault(); }
     };
     std::visit(Perform{*this}, action);
 }
@@ -448,16 +448,17 @@ void Manager::perform(Action const& action) {
 void Manager::perform_save(Save const& save) {
     struct Make {
         std::uint64_t device;
+        std::uint64_t vault_device;
         std::vector<Change> operator()(VolumeRow const& row) const {
             if (row.stage == VolumeRow::Stage::deleting) return {row};
-            return {row, SetPromise{row.key, device, row.bytes, 0}};
+            return {row, SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes, 0}};
         }
         std::vector<Change> operator()(TreeRow const& row) const { return {row}; }
         std::vector<Change> operator()(Save::EraseVolume const& one) const { return {one}; }
         std::vector<Change> operator()(Save::EraseTree const& one) const { return {one}; }
     };
     SaveId const id = save.id;
-    keeper_.write(std::visit(Make{device_}, save.change), [this, id](Result<> const& written) {
+    keeper_.write(std::visit(Make{device_, vault_device_}, save.change), [this, id](Result<> const& written) {
         if (written) return feed(Saved{id});
         log_.write(log::LogLevel::error, "not-saved", written.error().text());
         feed(SaveFailed{id, {class_of(written.error().kind, false), written.error().text()}});
@@ -511,6 +512,10 @@ void Manager::finish(JobId id, Result<Answer> const& answer) {
         feed(JobFailed{id, {FailureClass::transient, text}});
         return feed(ContentLost{running.content});
     }
+    if (answer && !answer->vault_problem.empty()) {
+        see_vault({false, answer->vault_problem});
+        return feed(JobFailed{id, {FailureClass::vault, answer->vault_problem}});
+    }
     if (answer)
         return feed(JobDone{.job = id, .digest = answer->digest, .bytes = answer->bytes, .image = answer->image});
     if (running.is_cancelled) return feed(JobCancelled{id});
@@ -531,17 +536,24 @@ void Manager::look_at_space(std::function<void()> then) {
     workers_.run([this, rows = std::move(rows)](Result<Workbench>& bench) -> std::function<void()> {
         SpaceSeen seen;
         std::vector<Change> promises;
-        std::uint64_t const device = bench ? bench->device().value_or(0) : 0;
-        auto const space = bench ? bench->space() : std::unexpected(bench.error());
+        std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
+        auto const space = bench ? bench->space(false) : std::unexpected(bench.error());
         if (space) seen.free[FileSystem::clear] = space->free;
+        std::uint64_t vault_device = 0;
+        if (auto const vault = bench ? bench->space(true) : std::unexpected(bench.error())) {
+            seen.free[FileSystem::vault] = vault->free;
+            vault_device = bench->device(true).value_or(0);
+            seen.is_one_file_system = vault_device == device;
+        }
         for (VolumeRow const& row : rows) {
             auto const used = bench ? bench->usage(row) : std::unexpected(bench.error());
             if (!used) continue;
             seen.used[row.key] = *used;
-            promises.emplace_back(SetPromise{row.key, device, row.bytes, *used});
+            promises.emplace_back(SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes, *used});
         }
-        return [this, seen = std::move(seen), promises = std::move(promises), space]() mutable {
+        return [this, seen = std::move(seen), promises = std::move(promises), space, vault_device]() mutable {
             is_looking_ = false;
+            if (vault_device != 0) vault_device_ = vault_device;
             if (!promises.empty()) keeper_.write(std::move(promises), [](Result<> const&) {});
             json::Writer out;
             out.open('{').member("Initialized", space.has_value());
@@ -553,6 +565,30 @@ void Manager::look_at_space(std::function<void()> then) {
             looked_at_ = loop_.now();
             for (auto const& call : std::exchange(when_seen_, {}))
                 call();
+        };
+    });
+}
+
+void Manager::see_vault(VaultState const& state) {
+    bool const is_other = std::exchange(vault_problem_, state.reason) != state.reason;
+    if (is_other && !state.is_unlocked) log_.write(log::LogLevel::info, "vault", state.reason);
+    feed(VaultSeen{state.is_unlocked, state.reason});
+}
+
+/// When it is unlocked, its volumes are looked for, too, and what it has free is known.
+void Manager::look_at_vault() {
+    if (std::exchange(is_looking_at_vault_, true)) return;
+    workers_.run([this](Result<Workbench>& bench) -> std::function<void()> {
+        auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
+        return [this, found = std::move(found)] {
+            is_looking_at_vault_ = false;
+            if (!found) return;
+            bool const was_locked = !vault_problem_.empty();
+            see_vault(found->vault);
+            if (!was_locked || !found->vault.is_unlocked) return;
+            log_.write(log::LogLevel::info, "vault", "it is unlocked");
+            feed(TreesSeen{found->volumes});
+            look_at_space();
         };
     });
 }

@@ -96,6 +96,8 @@ private:
     void start(volume::StartJob const& start);
     void finish(volume::JobId id, Result<volume::Answer> const& answer);
     void look_at_space(std::function<void()> then = {});
+    void look_at_vault();
+    void see_vault(volume::VaultState const& state);
     void publish(volume::VolumeStatus const& status);
     void publish_references(volume::VolumeKey const& key);
     [[nodiscard]] volume::Order order_of(volume::Job const& job) const;
@@ -118,11 +120,14 @@ private:
     std::size_t config_count_ = 0;
     std::map<volume::JobId, Running> running_;
     std::uint64_t device_ = 0;
-    std::size_t acts_ = 0;  // on snapshots, under way
+    std::uint64_t vault_device_ = 0;  // 0: not known
+    std::size_t acts_ = 0;            // on snapshots, under way
     bool is_looking_ = false;
     bool is_scrubbing_ = false;
-    std::optional<TimePoint> looked_at_;            // at space
-    std::vector<std::function<void()>> when_seen_;  // what waits for that
+    bool is_looking_at_vault_ = false;
+    std::string vault_problem_ = "it was not looked at yet";  // as it was said last; empty: it is unlocked
+    std::optional<TimePoint> looked_at_;                      // at space
+    std::vector<std::function<void()>> when_seen_;            // what waits for that
     bool is_in_maintenance_ = false;
     bool has_begun_ = false;
 };

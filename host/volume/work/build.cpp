@@ -97,29 +97,31 @@ Result<bool> Workbench::has_content(Order const& order) {
 Result<> Workbench::build(Order const& order) {
     VolumeRow const& row = *order.row;
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    TRY(unless_missing(pool_->destroy(tree)));
+    auto const pool = TRY(pool_of(row.is_in_vault));
+    TRY(unless_missing(pool->destroy(tree)));
     tell(order, SubState::preparing);
-    if (auto const made = make(order, tree); !made) {
+    if (auto const made = make(order, *pool, tree); !made) {
         // What fails for good must not keep its room until somebody notices; the next attempt removes it otherwise.
-        (void)pool_->destroy(tree);
+        (void)pool->destroy(tree);
         return made;
     }
     tell(order, SubState::prepare_done);
-    link(row);
+    link(*pool, row);
     return {};
 }
 
-Result<> Workbench::make(Order const& order, storage::TreeName const& tree) {
+Result<> Workbench::make(Order const& order, storage::Pool& pool, storage::TreeName const& tree) {
     VolumeRow const& row = *order.row;
     bool const is_copy = order.config && (order.config->origin == Origin::clone || row.format == Format::container);
-    TRY(is_copy ? begin_clone(order, tree) : begin_blank(order, tree));
-    if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(tree, row.bytes));
+    TRY(is_copy ? begin_clone(order, pool, tree) : begin_blank(order, pool, tree));
+    if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(pool, tree, row.bytes));
     return {};
 }
 
-Result<> Workbench::begin_blank(Order const& order, storage::TreeName const& tree) {
-    TRY(pool_->make(tree));
-    UniqueFd const directory = TRY(pool_->open(tree));
+Result<> Workbench::begin_blank(Order const& order, storage::Pool& pool, storage::TreeName const& tree) {
+    TRY(pool.make(tree));
+    UniqueFd const directory = TRY(pool.open(tree));
+    if (order.row->is_in_vault) TRY(prove_encrypted(pool, tree, directory));
     TRY(fill(order, directory.get()));
     if (order.row->format != Format::directory) return make_durable(directory.get(), tree.text());
     if (::fsync(directory.get()) != 0) return fail(errno, "make " + tree.text() + " durable");
@@ -169,8 +171,9 @@ Result<> Workbench::copy_content(Order const& order, int file) {
     if (order.tree && needs_conversion(order.tree->format, order.row->format)) {
         // It is sparse, and what is not written reads as zeros.
         TRY(extend(file, std::max(order.row->bytes, disk_bytes), order.row->key.text()));
+        auto const go_on = [&order](std::uint64_t /*bytes*/) { tell(order, SubState::preparing); };  // a sign of life
         return content::convert_disk({.role = {}, .cancel = order.cancel}, *disk_format(order.tree->format), blob.get(),
-                                     file);
+                                     file, go_on);
     }
     if (::ioctl(file, FICLONE, blob.get()) == 0) return {};
     TRY(storage::copy_data(blob.get(), status, file));
@@ -196,7 +199,7 @@ Result<std::uint64_t> Workbench::check_disk(Order const& order, content::Digest 
 }
 
 /// A clone of a snapshot: of the tree of an image, or of another volume.
-Result<> Workbench::begin_clone(Order const& order, storage::TreeName const& tree) {
+Result<> Workbench::begin_clone(Order const& order, storage::Pool& pool, storage::TreeName const& tree) {
     VolumeRow const& row = *order.row;
     if (order.config->origin != Origin::clone) {
         auto const uuid = Uuid::parse(order.tree_row ? order.tree_row->image : "");
@@ -204,21 +207,28 @@ Result<> Workbench::begin_clone(Order const& order, storage::TreeName const& tre
         auto service = TRY(image::ImageService::open_for_holding(place_.settings));
         image::Image const image = TRY(service.get(*uuid));
         auto const from = TRY(storage::TreeName::parse(image.tree));
-        return pool_->clone(from, TRY(storage::SnapshotName::parse(final_snapshot)), tree);
+        if (row.is_in_vault)
+            return fail(ErrorKind::unsupported,
+                        "an image is in the pool of everything else, and the vault is another one; "
+                        "an encrypted volume of a container cannot be made");
+        return pool.clone(from, TRY(storage::SnapshotName::parse(final_snapshot)), tree);
     }
     if (!order.source) return fail(ErrorKind::not_found, "the volume that it is a clone of does not exist");
+    if (order.source->is_in_vault != row.is_in_vault)
+        return fail(ErrorKind::unsupported, row.is_in_vault ? "a clone in the vault needs a source in the vault"
+                                                            : "a clone of an encrypted volume must be encrypted");
     auto const from = TRY(tree_of(order.source->key, order.source->is_in_vault));
     // Of its own for each clone: two at once do not meet, and whoever was killed is told by the name.
     auto const snapshot = TRY(storage::SnapshotName::parse(std::string(clone_snapshot) + "-" + row.key.id.text() + "." +
                                                            std::to_string(row.key.generation)));
-    TRY(unless_missing(pool_->delete_snapshot(from, snapshot)));
-    TRY(pool_->snapshot(from, snapshot));
-    auto const cloned = pool_->clone(from, snapshot, tree);
+    TRY(unless_missing(pool.delete_snapshot(from, snapshot)));
+    TRY(pool.snapshot(from, snapshot));
+    auto const cloned = pool.clone(from, snapshot, tree);
     // On ZFS a clone needs its snapshot; there it goes with the clone.
-    if (pool_->kind() != storage::Backend::zfs || !cloned) TRY(pool_->delete_snapshot(from, snapshot));
+    if (pool.kind() != storage::Backend::zfs || !cloned) TRY(pool.delete_snapshot(from, snapshot));
     TRY(cloned);
     if (layout_of(row.format) == Layout::directory) return {};
-    UniqueFd const directory = TRY(pool_->open(tree));
+    UniqueFd const directory = TRY(pool.open(tree));
     std::string const old_name = file_name(order.source->key, row.format);
     std::string const name = file_name(row.key, row.format);
     if (::renameat(directory.get(), old_name.c_str(), directory.get(), name.c_str()) != 0)
@@ -229,8 +239,8 @@ Result<> Workbench::begin_clone(Order const& order, storage::TreeName const& tre
     return make_durable(directory.get(), tree.text());
 }
 
-Result<> Workbench::limit(storage::TreeName const& tree, std::uint64_t bytes) {
-    auto const set = pool_->set_quota(tree, bytes);
+Result<> Workbench::limit(storage::Pool& pool, storage::TreeName const& tree, std::uint64_t bytes) {
+    auto const set = pool.set_quota(tree, bytes);
     if (set || set.error().kind != ErrorKind::unsupported) return set;
     // It would grow without end, and what was promised to others would be gone.
     return fail(ErrorKind::unsupported, "this pool cannot limit a directory to " + std::to_string(bytes) +
@@ -240,12 +250,13 @@ Result<> Workbench::limit(storage::TreeName const& tree, std::uint64_t bytes) {
 Result<> Workbench::grow(Order const& order) {
     VolumeRow const& row = *order.row;
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    if (layout_of(row.format) == Layout::directory) return limit(tree, order.job.bytes);
+    auto const pool = TRY(pool_of(row.is_in_vault));
+    if (layout_of(row.format) == Layout::directory) return limit(*pool, tree, order.job.bytes);
     std::string const name = file_name(row.key, row.format);
     if (row.format != Format::raw)
         return fail(ErrorKind::unsupported, std::string(name_of(row.format)) + " files cannot grow; generation " +
                                                 std::to_string(row.key.generation + 1) + " is needed");
-    UniqueFd const directory = TRY(pool_->open(tree));
+    UniqueFd const directory = TRY(pool->open(tree));
     UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) return fail(errno, "open " + name);
     TRY(extend(file.get(), order.job.bytes, name));
@@ -256,21 +267,27 @@ Result<> Workbench::grow(Order const& order) {
 Result<> Workbench::destroy(Order const& order) {
     VolumeRow const& row = *order.row;
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    (void)::unlink((place_.links + "/clear/" + file_name(row.key, row.format)).c_str());  // it is derived
-    return unless_missing(pool_->destroy(tree));
+    auto const pool = TRY(pool_of(row.is_in_vault));
+    (void)::unlink(link_path(row).c_str());  // it is derived
+    return unless_missing(pool->destroy(tree));
+}
+
+std::string Workbench::link_path(VolumeRow const& row) const {
+    return place_.links + (row.is_in_vault ? "/vault/" : "/clear/") + file_name(row.key, row.format);
 }
 
 /// Makes the name that EVE has for it. It is derived: without it everything works.
-void Workbench::link(VolumeRow const& row) const {
+void Workbench::link(storage::Pool const& pool, VolumeRow const& row) const {
     auto const tree = tree_of(row.key, row.is_in_vault);
     if (!tree) return;
-    std::string const name = file_name(row.key, row.format);
     std::string const target =
-        pool_->path(*tree) + (layout_of(row.format) == Layout::directory ? std::string("/root") : "/" + name);
+        pool.path(*tree) +
+        (layout_of(row.format) == Layout::directory ? std::string("/root") : "/" + file_name(row.key, row.format));
+    std::string const path = link_path(row);
     (void)::mkdir(place_.links.c_str(), 0700);
-    (void)::mkdir((place_.links + "/clear").c_str(), 0700);
-    (void)::unlink((place_.links + "/clear/" + name).c_str());
-    (void)::symlink(target.c_str(), (place_.links + "/clear/" + name).c_str());
+    (void)::mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);
+    (void)::unlink(path.c_str());
+    (void)::symlink(target.c_str(), path.c_str());
 }
 
 }  // namespace triton::volume

@@ -19,7 +19,8 @@ Result<Workbench::Scrub> Workbench::scrub(std::vector<VolumeRow> const& rows, st
     }));
     auto const content_of = [this](VolumeRow const& row) -> Result<> {
         storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-        UniqueFd const directory = TRY(pool_->open(tree));
+        auto const pool = TRY(pool_of(row.is_in_vault));
+        UniqueFd const directory = TRY(pool->open(tree));
         bool const is_directory = layout_of(row.format) == Layout::directory;
         std::string const entry = is_directory ? "root" : file_name(row.key, row.format);
         struct stat status{};

@@ -12,6 +12,7 @@ namespace triton::volume {
 namespace {
 
 constexpr char clear_group[] = "volumes/clear";
+constexpr char vault_group[] = "volumes/vault";
 
 /// The volume that a tree belongs to, by its name; nullopt: none that we would make.
 std::optional<VolumeKey> key_of_tree(storage::TreeName const& tree) {
@@ -34,8 +35,7 @@ Result<Place> read_place(std::string const& root) {
 }
 
 Result<storage::TreeName> tree_of(VolumeKey const& key, bool is_in_vault) {
-    if (is_in_vault) return fail(ErrorKind::unsupported, "this host has no vault for encrypted volumes");
-    return storage::TreeName::parse(std::string(clear_group) + "/" + key.id.text() + "." +
+    return storage::TreeName::parse(std::string(is_in_vault ? vault_group : clear_group) + "/" + key.id.text() + "." +
                                     std::to_string(key.generation));
 }
 
@@ -54,6 +54,11 @@ Result<Answer> Workbench::run(Order const& order) {
         if (!done) return std::unexpected(done.error());
         return Answer{};
     };
+    bool const is_in_vault = order.job.content.empty() && order.row && order.row->is_in_vault;
+    if (is_in_vault) {
+        VaultState state = look_at_vault();
+        if (!state.is_unlocked) return Answer{.vault_problem = std::move(state.reason)};
+    }
     switch (order.job.kind) {
         case Job::Kind::resolve: return resolve(order);
         case Job::Kind::fetch: return fetch(order);
@@ -70,34 +75,54 @@ Result<Answer> Workbench::run(Order const& order) {
 
 Result<Workbench::Found> Workbench::look_at_trees() {
     Found found;
-    for (storage::TreeName const& tree : TRY(pool_->list(clear_group))) {
-        auto const key = key_of_tree(tree);
-        if (key)
-            found.volumes.insert(*key);
-        else
-            found.foreign.push_back(tree.text());
-    }
+    auto const add = [&found](std::vector<storage::TreeName> const& trees) {
+        for (storage::TreeName const& tree : trees) {
+            if (auto const key = key_of_tree(tree))
+                found.volumes.insert(*key);
+            else
+                found.foreign.push_back(tree.text());
+        }
+    };
+    add(TRY(pool_->list(clear_group)));
+    found.vault = look_at_vault();
+    if (!found.vault.is_unlocked) return found;
+    auto const vault = pool_of(true);
+    auto const trees = vault ? (*vault)->list(vault_group) : std::unexpected(vault.error());
+    if (trees)
+        add(*trees);
+    else
+        found.vault = {false, trees.error().text()};
     return found;
 }
 
-Result<std::uint64_t> Workbench::device() const {
+Result<PoolInUse> Workbench::pool_of(bool is_in_vault) {
+    if (!is_in_vault) return PoolInUse(*pool_);
+    return PoolInUse(TRY(open_vault(place_.site)));
+}
+
+Result<std::uint64_t> Workbench::device(bool is_in_vault) const {
+    if (is_in_vault && !place_.site.vault) return fail(ErrorKind::not_found, "this host has no vault");
+    std::string const& path = is_in_vault ? place_.site.vault->path : place_.site.storage.path;
     struct stat status{};
-    if (::stat(place_.site.storage.path.c_str(), &status) != 0)
-        return fail(errno, "look at " + place_.site.storage.path);
+    if (::stat(path.c_str(), &status) != 0) return fail(errno, "look at " + path);
     return std::uint64_t{status.st_dev};
 }
 
 Result<std::uint64_t> Workbench::usage(VolumeRow const& row) {
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    if (layout_of(row.format) == Layout::directory) return TRY(pool_->usage(tree)).used;
+    auto const pool = TRY(pool_of(row.is_in_vault));
+    if (layout_of(row.format) == Layout::directory) return TRY(pool->usage(tree)).used;
     struct stat status{};
-    std::string const path = pool_->path(tree) + "/" + file_name(row.key, row.format);
+    std::string const path = pool->path(tree) + "/" + file_name(row.key, row.format);
     if (::lstat(path.c_str(), &status) != 0) return fail(errno, "look at " + path);
     return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
 Result<> Workbench::recover() {
     TRY(pool_->recover());
+    if (!look_at_vault().is_unlocked) return {};
+    auto const vault = TRY(pool_of(true));
+    TRY(vault->recover());
     return {};
 }
 

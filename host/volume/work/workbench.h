@@ -16,6 +16,7 @@
 #include "host/storage/pool.h"
 #include "host/volume/events.h"
 #include "host/volume/objects.h"
+#include "host/volume/work/vault.h"
 #include "lib/base/result.h"
 
 namespace triton::volume {
@@ -50,6 +51,8 @@ struct Answer {
     std::uint64_t bytes = 0;  ///< of a fetch
     /// Of a build: what it needs is not in the store. It was not made.
     bool is_content_lost = false;
+    /// Of a volume in the vault: why nothing was done; empty: it was.
+    std::string vault_problem = {};
 };
 
 /// What one thread works with: a store and a pool of its own. Each job can be repeated after a crash in its middle.
@@ -65,11 +68,14 @@ public:
     struct Found {
         std::set<VolumeKey> volumes;
         std::vector<std::string> foreign;
+        VaultState vault = {};  ///< while it is locked, none of its volumes are among these
     };
     Result<Found> look_at_trees();
-    Result<storage::Space> space() { return pool_->space(); }
-    /// st_dev of the pool.
-    Result<std::uint64_t> device() const;
+    [[nodiscard]] VaultState look_at_vault() const { return volume::look_at_vault(place_.site); }
+    /// Errors: `unavailable`: the vault is locked; those of storage::Pool::space().
+    Result<storage::Space> space(bool is_in_vault) { return TRY(pool_of(is_in_vault))->space(); }
+    /// st_dev of the pool. Errors: `not_found`: there is no vault; those of stat(2).
+    Result<std::uint64_t> device(bool is_in_vault) const;
     /// The bytes that a volume takes. Errors: of storage::Pool::usage().
     Result<std::uint64_t> usage(VolumeRow const& row);
     // Snapshots of a volume. Those that this program makes for clones begin with "triton-", and are not shown.
@@ -103,20 +109,23 @@ private:
     Workbench(Place place, content::Store store, std::unique_ptr<storage::Pool> pool)
         : place_(std::move(place)), store_(std::move(store)), pool_(std::move(pool)) {}
 
+    Result<PoolInUse> pool_of(bool is_in_vault);
+
     // build.cpp
     Result<bool> has_content(Order const& order);
     Result<> build(Order const& order);
-    Result<> make(Order const& order, storage::TreeName const& tree);
-    Result<> begin_blank(Order const& order, storage::TreeName const& tree);
-    Result<> begin_clone(Order const& order, storage::TreeName const& tree);
+    Result<> make(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
+    Result<> begin_blank(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
+    Result<> begin_clone(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
     Result<> fill(Order const& order, int directory);
     Result<> copy_content(Order const& order, int file);
     Result<> make_seed(Order const& order, int file);
     Result<std::uint64_t> check_disk(Order const& order, content::Digest const& digest, int blob);
     Result<> grow(Order const& order);
     Result<> destroy(Order const& order);
-    Result<> limit(storage::TreeName const& tree, std::uint64_t bytes);
-    void link(VolumeRow const& row) const;
+    Result<> limit(storage::Pool& pool, storage::TreeName const& tree, std::uint64_t bytes);
+    void link(storage::Pool const& pool, VolumeRow const& row) const;
+    [[nodiscard]] std::string link_path(VolumeRow const& row) const;
 
     // fetch.cpp
     Result<Answer> resolve(Order const& order);
@@ -134,7 +143,7 @@ private:
     std::map<std::pair<content::Digest, Format>, std::uint64_t> checked_disks_;  // the size that each one has
 };
 
-/// "volumes/clear/<uuid>.<generation>"
+/// "volumes/clear/<uuid>.<generation>", or "volumes/vault/..." in the vault.
 Result<storage::TreeName> tree_of(VolumeKey const& key, bool is_in_vault);
 /// "<uuid>#<generation>.raw", the name of EVE; of the file in a tree, and of links.
 std::string file_name(VolumeKey const& key, Format format);

@@ -170,6 +170,26 @@ TEST_F(CoreTest, AFailureOfAnOldConfigurationIsNotThatOfTheNewOne) {
     EXPECT_EQ(core_.status(key(1))->error->text, "too small");
 }
 
+TEST_F(CoreTest, AnEncryptedVolumeWaitsForTheVault) {
+    VolumeConfig config = blank(1);
+    config.is_encrypted = true;
+    on(VaultSeen{false, "the vault is locked"});
+    EXPECT_THAT(on(Put{config}), ElementsAre("INITIAL/ the vault is locked", "look at space", "look at vault"));
+    EXPECT_EQ(core_.next(), now_ + 5s);
+    EXPECT_THAT(on(VaultSeen{true}), ElementsAre("save intent", "INITIAL/"));
+    on(Saved{save_});
+    on(JobDone{job_});
+    on(Saved{save_});
+    EXPECT_TRUE(core_.is_settled());
+    // Locked again, it is neither missing nor deleted.
+    on(TreesSeen{{}, false});
+    EXPECT_THAT(on(VaultSeen{false, "the vault is locked"}),
+                ElementsAre("CREATED_VOLUME/Created the vault is locked", "look at space", "look at vault"));
+    EXPECT_THAT(on(Removed{key(1)}), ElementsAre("CREATED_VOLUME/Created the vault is locked"));
+    EXPECT_THAT(on(VaultSeen{true}), ElementsAre("save deleting"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start destroy", "CREATED_VOLUME/Deleting"));
+}
+
 TEST_F(CoreTest, WhatCannotBeChangedSaysWhatIsNeeded) {
     create(1);
     EXPECT_THAT(

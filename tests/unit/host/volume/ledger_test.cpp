@@ -29,7 +29,7 @@ TEST(Ledger, CountsWhatIsNotWrittenYet) {
 
 TEST(Ledger, TheVaultIsTheSameFileSystemOrAnotherOne) {
     Ledger shared({.floor = 0, .is_one_file_system = true});
-    shared.set_free(FileSystem::vault, 100);
+    shared.set_free(FileSystem::clear, 100);
     shared.promise("a", FileSystem::vault, 30, 0);
     EXPECT_EQ(shared.available(FileSystem::clear), 70U);
     Ledger apart({.floor = 0, .is_one_file_system = false});
@@ -37,6 +37,9 @@ TEST(Ledger, TheVaultIsTheSameFileSystemOrAnotherOne) {
     apart.promise("a", FileSystem::vault, 30, 0);
     EXPECT_EQ(apart.available(FileSystem::clear), 100U);
     EXPECT_EQ(apart.available(FileSystem::vault), std::nullopt);
+    // It is known when the vault is seen, and what was promised before counts.
+    apart.set_one_file_system(true);
+    EXPECT_EQ(apart.available(FileSystem::vault), 70U);
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace triton::program {
 TEST(VolumesConfiguration, IsOneSectionOfTheDocument) {
     auto const read = parse_volumes_configuration(
         R"({"storage": {}, "cri": {}, "volumes": {"idle": "5s", "collect_after": "2h", "keep_content_for": "0s", "retry_after": "1m",
-            "workers": 2, "stuck_after": "1s", "reserve": "1Gi", "overcommit": 1.5}})",
+            "workers": 2, "stuck_after": "1s", "reserve": "1Gi", "overcommit": 1.5, "vault": {"path": "/v"}}})",
         "x");
     ASSERT_TRUE(read) << read.error().text();
     VolumesConfiguration wanted{.idle = milliseconds(5000),
@@ -20,7 +20,8 @@ TEST(VolumesConfiguration, IsOneSectionOfTheDocument) {
                                 .workers = 2,
                                 .stuck_after = milliseconds(1000),
                                 .reserve = 1 << 30,
-                                .overcommit = 1.5};
+                                .overcommit = 1.5,
+                                .has_vault = true};
     EXPECT_EQ(*read, wanted);
     EXPECT_EQ(*parse_volumes_configuration("{}", "x"), VolumesConfiguration());
 }
@@ -29,7 +30,7 @@ TEST(VolumesConfiguration, SaysWhatIsWrongWhere) {
     for (auto const& [section, place] :
          {std::pair(R"({"worker": 2})", "volumes: unknown key"), std::pair(R"({"workers": 0})", "volumes.workers"),
           std::pair(R"({"stuck_after": "0s"})", "volumes.stuck_after"),
-          std::pair(R"({"overcommit": 0})", "volumes.overcommit"),
+          std::pair(R"({"overcommit": 0})", "volumes.overcommit"), std::pair(R"({"vault": "/v"})", "volumes.vault"),
           std::pair(R"({"reserve": "much"})", "volumes.reserve")}) {
         auto const read = parse_volumes_configuration(R"({"volumes": )" + std::string(section) + "}", "/x");
         ASSERT_FALSE(read) << section;
