@@ -4,7 +4,9 @@ import base64
 import ctypes
 import json
 import os
+import select
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import grpc
 import pytest
 from cri_place import code_of
 from image_place import area, needs_root  # noqa: F401 (fixtures)
-from pod_place import busybox, pods  # noqa: F401 (fixture)
+from pod_place import PodHost, busybox, command_of, family_of, pods  # noqa: F401 (fixture)
 from stream_clients import Command, Refused, Spdy, exit_code_of, open_spdy, open_websocket
 
 pytestmark = needs_root
@@ -280,14 +282,67 @@ def test_what_is_refused(streams, pods, idle):
     assert refused.value.status == 404
 
 
-def test_streams_outlive_the_daemon(streams, pods, idle):
-    command = streams.run(idle, "sh", "-c", "cat; exit 9", stdin=True)
-    command.spdy.send(command.stdin, b"before\n")
-    command.spdy.wait_for(command.stdout, b"before\n")
-    pods.end(signal.SIGKILL)
-    pods.start()
-    command.spdy.send(command.stdin, b"after\n")
-    command.spdy.wait_for(command.stdout, b"before\nafter\n")
-    command.spdy.finish(command.stdin)
-    assert exit_code_of(command.status()) == 9
-    assert exit_code_of(streams.run(idle, "true").status()) == 0
+def test_streams_outlive_the_daemon(area):
+    """Also where the port is fixed: the old server leaves it to the new one."""
+    pods = PodHost(area, {"stream_address": "127.0.0.1:18080"})
+    try:
+        streams = Streams(pods)
+        pod = pods.run_pod()
+        container = pods.run_container(pod, pods.install("busybox", busybox()), "sleep", "1000")
+        command = streams.run(container, "sh", "-c", "cat; exit 9", stdin=True)
+        command.spdy.send(command.stdin, b"before\n")
+        command.spdy.wait_for(command.stdout, b"before\n")
+        forward = open_spdy(streams.inside, streams.forward_url(pod), ("portforward.k8s.io",))
+        pods.end(signal.SIGKILL)
+        pods.start()
+        command.spdy.send(command.stdin, b"after\n")
+        command.spdy.wait_for(command.stdout, b"before\nafter\n")
+        command.spdy.finish(command.stdin)
+        assert exit_code_of(command.status()) == 9
+        url = streams.exec_url(container, "true")
+        assert url.startswith("http://127.0.0.1:18080/exec/")
+        assert exit_code_of(Command(open_spdy(streams.inside, url)).status()) == 0
+        error, _ = (forward.open(port="9", requestid="1", streamtype=kind) for kind in ("error", "data"))
+        assert b"Connection refused" in forward.wait_finished(error)
+        forward.close()
+        pods.remove_everything()
+        wait_for_processes(pods, 1)  # of the stream servers: the old one has gone with its last session
+        pods.check_nothing_is_left()
+    finally:
+        pods.close()
+
+
+def wait_for_processes(pods, number):
+    """That many stream servers in the whole lab."""
+    until = time.monotonic() + 60
+    while sum(command[0] == "triton-cri-stream" for pid in {*family_of(pods.lab.init), *family_of(pods.pid)} if (command := command_of(pid))) != number:
+        assert time.monotonic() < until
+        select.select([], [], [], 0.02)
+
+
+def test_pods_with_a_user_namespace(streams, pods, image):
+    identities = pods.messages.UserNamespace(mode=0, uids=[pods.messages.IDMapping(host_id=200_000, container_id=0, length=65_536)],
+                                             gids=[pods.messages.IDMapping(host_id=200_000, container_id=0, length=65_536)])
+    config = pods.pod_config()
+    config.linux.security_context.namespace_options.userns_options.CopyFrom(identities)
+    config.linux.security_context.namespace_options.network = 0
+    pods.configure_network(pods.bridge())
+    pod = pods.run_pod(config)
+    options = pods.messages.NamespaceOption(pid=1)
+    options.userns_options.CopyFrom(identities)
+    container = pods.run_container(pod, image, "sh", tty=True, stdin=True, security={"namespace_options": options})
+    command = streams.run(container, "sh", "-c", "read line; echo $line; id -u; test -w /proc/self/fd/1; echo $?; exit 2", tty=True, stdin=True)
+    command.spdy.send(command.stdin, b"typed\n")
+    command.spdy.wait_for(command.stdout, b"typed\r\ntyped\r\n0\r\n0\r\n")
+    assert exit_code_of(command.status()) == 2
+    plain = streams.run(container, "sh", "-c", "cat /proc/self/uid_map; cat", stdin=True)
+    plain.spdy.send(plain.stdin, b"piped", True)
+    assert plain.output().split() == [b"0", b"200000", b"65536", b"piped"]
+    forward = open_spdy(streams.inside, streams.forward_url(pod), ("portforward.k8s.io",))
+    error, _ = (forward.open(port="9", requestid="1", streamtype=kind) for kind in ("error", "data"))
+    assert b"Connection refused" in forward.wait_finished(error)
+    forward.close()
+    attached = streams.attach(container, stdin=True, tty=True)
+    attached.spdy.send(attached.stdin, b"echo here; exit\n")
+    attached.spdy.wait_for(attached.stdout, b"\r\nhere\r\n")
+    assert pods.wait_for_end(container).exit_code == 0

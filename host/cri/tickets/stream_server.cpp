@@ -1,5 +1,6 @@
 #include "host/cri/tickets/stream_server.h"
 
+#include <algorithm>
 #include <utility>
 
 #include <fcntl.h>
@@ -14,7 +15,9 @@ namespace triton::cri {
 namespace {
 
 constexpr int most_at_once = 16;  // of its requests: others get their turn
-constexpr Duration restart_delay = std::chrono::seconds(1);
+// Before it is started again: doubled as long as it does not stay.
+constexpr Duration first_delay = std::chrono::seconds(1);
+constexpr Duration longest_delay = std::chrono::minutes(1);
 
 std::string_view path_of(monitor::Kind kind) {
     if (kind == monitor::Kind::execute_streams) return "exec";
@@ -31,7 +34,7 @@ std::string joined_ports(Ticket const& ticket) {
 }  // namespace
 
 StreamServer::StreamServer(Settings settings, Surroundings around)
-    : settings_(std::move(settings)), around_(std::move(around)), timer_(around_.loop) {}
+    : settings_(std::move(settings)), around_(std::move(around)), timer_(around_.loop), delay_(first_delay) {}
 
 void StreamServer::start() {
     auto const started = try_to_start();
@@ -40,13 +43,19 @@ void StreamServer::start() {
         return;
     }
     if (!std::exchange(was_warned_, true)) around_.warn("exec, attach and port-forward: " + started.error().text());
-    timer_.call_at(steady_now() + restart_delay, [this] { start(); });
+    start_later();
+}
+
+void StreamServer::start_later() {
+    timer_.call_at(steady_now() + delay_, [this] { start(); });
+    delay_ = std::min(2 * delay_, longest_delay);
 }
 
 Result<> StreamServer::try_to_start() {
     UniqueFd const listener = TRY(net::open_listening_socket(settings_.address));
     ::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
     process_.emplace(TRY(role::RoleProcess::start(role::Role::stream, {.directory = settings_.directory})));
+    started_ = steady_now();
     ++generation_;
     UniqueFd channel{::fcntl(process_->channel().fd(), F_DUPFD_CLOEXEC, 0)};
     if (!channel) return fail(errno, "duplicate a descriptor");
@@ -72,14 +81,17 @@ void StreamServer::hear() {
 }
 
 void StreamServer::lose(std::string const& why) {
-    around_.warn("triton-cri-stream is started again: " + why);
+    auto const ended = process_->finish(steady_now());
+    around_.warn("exec, attach and port-forward: triton-cri-stream is started again: " +
+                 (ended ? why : ended.error().text()));
+    if (steady_now() - started_ > longest_delay) delay_ = first_delay;
     address_.clear();
     channel_->close();
     // The callback of its descriptor may be what runs now.
     net::post(around_.loop, [old = std::make_shared<std::unique_ptr<net::Descriptor>>(std::move(channel_))] {});
     process_.reset();
     ++generation_;
-    timer_.call_at(steady_now() + restart_delay, [this] { start(); });
+    start_later();
 }
 
 Result<std::string> StreamServer::issue(Ticket ticket) {

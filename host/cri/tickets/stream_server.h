@@ -42,6 +42,7 @@ public:
 
 private:
     Result<> try_to_start();
+    void start_later();
     void hear();
     void handle(monitor::Message const& request);
     void answer(std::uint64_t sequence, Ticket const& ticket, Result<UniqueFd> const& socket);
@@ -55,6 +56,8 @@ private:
     std::unique_ptr<net::Descriptor> channel_;
     std::uint64_t generation_ = 0;  // of the process: answers for one before are dropped
     net::Timer timer_;
+    TimePoint started_;
+    Duration delay_;
     bool was_warned_ = false;
 };
 
