@@ -126,6 +126,15 @@ def test_users_and_groups(pods, image, setting):
     assert f"uid={user.uid}" == re.match(r"uid=\d+", expected)[0]
 
 
+def test_a_group_needs_a_user(pods, image):
+    group = pods.messages.Int64Value(value=77)
+    code, text = code_of(lambda: pods.run_container(pods.run_pod(), image, "true", security={"run_as_group": group}))
+    assert (code, text) == (grpc.StatusCode.INVALID_ARGUMENT, "run_as_group needs a run_as_user or run_as_username")
+    config = pods.pod_config("other")
+    config.linux.security_context.run_as_group.CopyFrom(group)
+    assert code_of(lambda: pods.run_pod(config))[0] == grpc.StatusCode.INVALID_ARGUMENT
+
+
 def test_what_a_program_finds(pods, image):
     script = 'pwd; env | grep -v _=; hostname; cat /etc/hostname; grep -E "Cap(Bnd|Inh)|NoNewPrivs|Seccomp:" /proc/self/status; cat /proc/self/oom_score_adj; echo $$'
     messages = pods.messages

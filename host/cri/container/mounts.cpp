@@ -81,7 +81,7 @@ SpecMount image_mount(std::string destination, std::string const& source) {
     return {.destination = std::move(destination),
             .type = "bind",
             .source = source,
-            .options = {"rbind", "rprivate", "ro", "nosuid", "nodev", "noexec"}};
+            .options = {"rbind", "rprivate", "ro", "nosuid", "nodev"}};
 }
 
 /// `source`: where it is found; null: by its path on this host.

@@ -7,7 +7,6 @@
 #include "host/cri/container/devices.h"
 #include "host/cri/container/seccomp_profile.h"
 #include "host/cri/wire/messages.h"
-#include "lib/base/read_file.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -38,25 +37,6 @@ void add_capabilities(Writer& out, ContainerCapabilities const& capabilities) {
     out.close('}');
 }
 
-Result<std::string> apparmor_profile(v1::LinuxContainerSecurityContext const& context) {
-    std::string name;
-    if (context.has_apparmor()) {
-        if (context.apparmor().profile_type() == v1::SecurityProfile::Localhost)
-            name = context.apparmor().localhost_ref();
-    } else if (context.apparmor_profile().starts_with("localhost/")) {
-        name = context.apparmor_profile().substr(sizeof "localhost/" - 1);
-    }
-    if (name.empty()) return name;
-    auto const enabled = read_file("/sys/module/apparmor/parameters/enabled", 16);
-    if (!enabled || !enabled->starts_with('Y'))
-        return fail(ErrorKind::unsupported,
-                    "AppArmor profile " + name + " cannot be applied: this kernel has no AppArmor");
-    auto const profiles = read_file("/sys/kernel/security/apparmor/profiles", 16U << 20U);
-    if (profiles && ("\n" + *profiles).find("\n" + name + " (") == std::string::npos)
-        return fail(ErrorKind::not_found, "AppArmor profile " + name + " is not loaded");
-    return name;
-}
-
 Result<> add_process(Writer& out, v1::ContainerConfig const& config, SpecSurroundings const& around,
                      ContainerCapabilities const& capabilities) {
     auto const& context = config.linux().security_context();
@@ -64,7 +44,7 @@ Result<> add_process(Writer& out, v1::ContainerConfig const& config, SpecSurroun
     auto const environment = environment_of(config, around.image, around.hostname, around.user.home);
     TRY(check_texts(words, "an argument"));
     TRY(check_texts(environment, "a variable"));
-    std::string const profile = TRY(apparmor_profile(context));
+    std::string const profile = TRY(around.apparmor.profile_for(context));
     std::string directory = config.working_dir().empty() ? around.image.working_directory : config.working_dir();
     if (directory.empty()) directory = "/";
     if (!directory.starts_with('/'))

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/cri/container/apparmor.h"
 #include "host/cri/container/capability_sets.h"
 #include "host/cri/container/execution.h"
 #include "host/cri/container/mounts.h"
@@ -49,6 +50,7 @@ struct SpecSurroundings {
     bool has_unified_cgroups = false;
     process::CapabilitySet capabilities = 0;  ///< that this host can give
     std::int64_t lowest_oom_score = -1000;    ///< that this host can give
+    AppArmor apparmor = {};
 };
 
 /// A request as config.json of the Open Container Initiative. It blocks: it looks at files of the host.

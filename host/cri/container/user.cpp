@@ -108,6 +108,8 @@ Result<ContainerUser> find_user(v1::LinuxContainerSecurityContext const& context
     } else {
         found = TRY(find_by_text(accounts, image_user));
     }
+    if (context.has_run_as_group() && !context.has_run_as_user() && context.run_as_username().empty())
+        return fail(ErrorKind::invalid, "run_as_group needs a run_as_user or run_as_username");
     if (context.has_run_as_group()) found.group = TRY(checked_id(context.run_as_group().value(), "group"));
     ContainerUser user{.user = found.user};
     user.group = found.group.value_or(found.entry ? found.entry->group : 0);

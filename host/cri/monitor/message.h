@@ -65,8 +65,10 @@ enum CreateText : std::size_t {
     create_upper,
     create_work,
     create_oom,    ///< files to look at for kills by the kernel, separated by newlines
-    create_texts,  ///< what comes after them: volumes whose owners are mapped; see mapped_volume()
+    create_texts,  ///< what comes after them: volumes, each with a VolumeKind in front; see mapped_volume()
 };
+/// Volumes of a pod with a user namespace: its root cannot pass all directories above them.
+enum VolumeKind : char { volume_as_it_is = 'a', volume_mapped = 'm' };
 /// Where in its bundle such a volume is found.
 inline std::string mapped_volume(std::string const& bundle, std::size_t number) {
     return bundle + "/v" + std::to_string(number);

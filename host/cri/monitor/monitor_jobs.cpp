@@ -212,7 +212,8 @@ Result<std::string> Monitor::map_owners(Container& container) {
     if (!users) return fail(errno, "open " + path);
     for (std::size_t i = create_texts; i < settings.size(); ++i) {
         std::string const target = mapped_volume(settings[create_bundle], i - create_texts);
-        TRY(mount_mapped(settings[i], target, users.get()));
+        bool const has_mapping = settings[i].starts_with(volume_mapped);
+        TRY(mount_mapped(settings[i].substr(1), target, has_mapping ? users.get() : -1));
         container.mounts.push_back(target);
     }
     std::string lower = settings[create_bundle] + "/lower";

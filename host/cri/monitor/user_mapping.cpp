@@ -75,8 +75,8 @@ Result<> mount_mapped(std::string const& source, std::string const& target, int 
     mount_attr attributes{};
     attributes.attr_set = MOUNT_ATTR_IDMAP;
     attributes.userns_fd = static_cast<std::uint64_t>(user_namespace);
-    if (::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes, sizeof attributes) !=
-        0) {
+    if (user_namespace >= 0 && ::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
+                                         sizeof attributes) != 0) {
         int const error = errno;
         UniqueFd const file{::open(source.c_str(), O_PATH | O_CLOEXEC)};
         std::string const what = "map the owners of " + source;

@@ -31,9 +31,9 @@ Result<UserMapping> parse_mapping(std::string const& text);
 /// Gives a process, which has just begun a user namespace, its ids. Errors: those of the files in /proc.
 Result<> write_mapping(int pid, UserMapping const& mapping);
 
-/// Mounts a directory or a file, with what is mounted below it, on `target`: owners as the user namespace sees them.
-/// Source: mount_setattr(2), "ID-mapped mounts". Errors: those of open_tree(2) and move_mount(2); `unsupported`: its
-/// file system cannot do that, with the name of that file system.
+/// Mounts a directory or a file, with what is mounted below it, on `target`: owners as the user namespace sees them, if
+/// one is given; else (-1) as they are. Source: mount_setattr(2), "ID-mapped mounts". Errors: those of open_tree(2) and
+/// move_mount(2); `unsupported`: its file system cannot do that, with the name of that file system.
 Result<> mount_mapped(std::string const& source, std::string const& target, int user_namespace);
 
 }  // namespace triton::cri::monitor

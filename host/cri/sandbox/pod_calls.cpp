@@ -27,6 +27,9 @@ Result<> check_pod(v1::PodSandboxConfig const& config, std::string const& handle
     TRY(check_cgroup_parent(config.linux().cgroup_parent()));
     auto const& options = config.linux().security_context().namespace_options();
     TRY(user_mapping_of(config));
+    auto const& context = config.linux().security_context();
+    if (context.has_run_as_group() && !context.has_run_as_user())
+        return fail(ErrorKind::invalid, "run_as_group needs a run_as_user");
     bool const has_ipc = options.ipc() != v1::NODE;
     for (auto const& [name, value] : config.linux().sysctls())
         TRY(check_sysctl(name, value, !is_host_network(config), has_ipc));

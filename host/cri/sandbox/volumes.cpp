@@ -74,11 +74,13 @@ Result<ContainerVolumes> find_volumes(v1::ContainerConfig const& config, monitor
         if (has_mapping) TRY(check_mapping(mount, users));
         std::string source;
         if (is_image(mount)) source = volumes.sources[i] = TRY(image_source(mount, images, container));
-        if (!users.is_set() || (!is_image(mount) && !has_mapping)) continue;
+        if (!users.is_set()) continue;
         if (source.empty()) source = TRY(host_source(mount));
         std::string place = monitor::mapped_volume(bundle, volumes.mapped.size());
         TRY(make_place(source, place));
-        volumes.mapped.push_back(std::move(source));
+        bool const is_mapped = is_image(mount) || has_mapping;
+        char const kind = is_mapped ? monitor::volume_mapped : monitor::volume_as_it_is;
+        volumes.mapped.push_back(kind + source);
         volumes.sources[i] = std::move(place);
     }
     return volumes;

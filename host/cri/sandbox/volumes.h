@@ -17,10 +17,11 @@ namespace triton::cri {
 /// Volumes of a container that are not simply a path of the host.
 struct ContainerVolumes {
     std::map<int, std::string> sources = {};  ///< of mounts of the request, by their number: where they are found
-    std::vector<std::string> mapped = {};     ///< what the monitor mounts with mapped owners; see mapped_volume()
+    std::vector<std::string> mapped = {};     ///< what the monitor mounts, as texts of its message; see mapped_volume()
 };
 
-/// Holds the images that are mounted, and makes places for what is mounted with the pod's owners. It blocks.
+/// Holds the images that are mounted, and makes places for the volumes of a pod with a user namespace, which the
+/// runtime, as root of that, would not reach where they are. It blocks.
 /// Errors: "ImageVolumeMountFailed: .." for an image, as kubelet knows it; `unsupported`: a mapping that is not the
 /// pod's.
 Result<ContainerVolumes> find_volumes(runtime::v1::ContainerConfig const& config, monitor::UserMapping const& users,
