@@ -25,15 +25,17 @@ _volumeadm() {
         list) words='-h --help -c --content -j --json -H -o' things= keys= ;;
         maintenance) words='-h --help' things= keys='on off' ;;
         metrics) words='-h --help' things= keys= ;;
+        receive) words='-h --help -f --file --new --no-wait --timeout' things= keys= ;;
         retry) words='-h --help' things= keys= ;;
         rollback) words='-h --help' things=yes keys= ;;
         scrub) words='-h --help -j --json' things= keys= ;;
+        send) words='-h --help --snapshot' things=yes keys= ;;
         show) words='-h --help' things=yes keys= ;;
         snapshot) words='-h --help' things=yes keys= ;;
         snapshots) words='-h --help -j --json' things=yes keys= ;;
         watch) words='-h --help -j --json --until --timeout' things=yes keys= ;;
         why) words='-h --help' things=yes keys= ;;
-        '') words='--root --socket --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics retry rollback scrub show snapshot snapshots watch why' ;;
+        '') words='--root --socket --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics receive retry rollback scrub send show snapshot snapshots watch why' ;;
     esac
     case $command:$previous in
         clone:--uuid) things= keys= words= ;;
@@ -56,6 +58,9 @@ _volumeadm() {
         import:--credentials) things= keys= words= ;;
         import:--timeout) things= keys= words= ;;
         list:-o) things= keys= words= ;;
+        receive:-f|receive:--file) things= keys= words= ;;
+        receive:--timeout) things= keys= words= ;;
+        send:--snapshot) things= keys= words= ;;
         watch:--until) things= keys= words= ;;
         watch:--timeout) things= keys= words= ;;
         *:--root) things= keys= words= ;;

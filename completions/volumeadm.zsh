@@ -17,9 +17,11 @@ _volumeadm() {
         'list:lists volumes, or content trees'
         'maintenance:while it is on, nothing is collected'
         'metrics:prints counts and bytes in OpenMetrics'
+        'receive:makes a volume from the output of send'
         'retry:tries everything again that waits'
         'rollback:gives a volume the content of its snapshot'
         'scrub:reads all content, and fetches again what is bad'
+        'send:writes a volume to standard output'
         'show:prints all that is known of a volume or content tree'
         'snapshot:keeps what it has now under a name'
         'snapshots:lists its snapshots, oldest first'
@@ -131,6 +133,15 @@ _volumeadm() {
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \
             '*:file:_files' ;;
+        receive) _arguments \
+            '-h[The options of this command.]' \
+            '--help[The options of this command.]' \
+            '-f[Reads the stream from a file (-\: standard input).]:value:_files' \
+            '--file[Reads the stream from a file (-\: standard input).]:value:_files' \
+            '--new[It gets a UUID of its own.]' \
+            '--no-wait[Ends when it is noted, not when it is done.]' \
+            '--timeout[Ends with exit code 4 after so many seconds; it goes on all the same.]:value:_files' \
+            '*:file:_files' ;;
         retry) _arguments \
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \
@@ -145,6 +156,11 @@ _volumeadm() {
             '-j[JSON instead of lines.]' \
             '--json[JSON instead of lines.]' \
             '*:file:_files' ;;
+        send) _arguments \
+            '-h[The options of this command.]' \
+            '--help[The options of this command.]' \
+            '--snapshot[Its content as it was then.]:value:_files' \
+            '*:VOLUME:_volumeadm_VOLUME' ;;
         show) _arguments \
             '-h[The options of this command.]' \
             '--help[The options of this command.]' \

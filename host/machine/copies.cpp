@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <thread>
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,8 +13,6 @@
 #include "host/machine/properties.h"
 #include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
-#include "lib/base/pipe.h"
-#include "lib/base/start_thread.h"
 #include "lib/json/lookup.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -29,37 +26,6 @@ constexpr std::string_view copy_prefix = "copy-";
 
 storage::SnapshotName copy_snapshot(Uuid const& id) {
     return *storage::SnapshotName::parse(std::string(copy_prefix) + id.text());
-}
-
-/// Pools of the same kind understand each other's streams.
-std::string_view stream_kind(storage::Backend backend) {
-    switch (backend) {
-        case storage::Backend::zfs: return "zfs";
-        case storage::Backend::btrfs:
-        case storage::Backend::reflink:
-        case storage::Backend::directory: return "tree";
-    }
-    std::unreachable();
-}
-
-/// Runs the reader of a pipe in a thread of its own, and the writer in this one. Errors: usually the reader's, which
-/// knows why the writer had to stop. If the stream is corrupt, the writer's.
-template <class Write, class Read>
-Result<> through_pipe(Write write, Read read) {
-    Pipe pipe = TRY(make_pipe());
-    Result<> has_read;
-    std::thread reader = TRY(start_thread([&] {
-        has_read = read(pipe.reader.get());
-        pipe.reader = UniqueFd();
-    }));
-    Result<> const written = write(pipe.writer.get());
-    pipe.writer = UniqueFd();
-    reader.join();
-    // To its reader, a stream that was cut off looks as corrupt as a wrong one: the writer's error is the better one.
-    bool const is_same = !has_read && !written && has_read.error().kind == ErrorKind::corrupt &&
-                         written.error().kind == ErrorKind::corrupt;
-    if (!has_read && !is_same) return has_read;
-    return written;
 }
 
 Result<> forget_all_snapshots(storage::Pool& pool, storage::TreeName const& tree) {
@@ -98,8 +64,8 @@ Result<> Machines::copy_tree(Uuid const& source, storage::SnapshotName const& sn
     storage::TreeName const from = tree_of(source);
     storage::TreeName const copy = tree_of(to);
     if (parts_.pool.kind() != storage::Backend::zfs) return parts_.pool.clone(from, snapshot, copy);
-    TRY(through_pipe([&](int pipe) { return parts_.pool.send(from, snapshot, std::nullopt, pipe); },
-                     [&](int pipe) { return parts_.pool.receive(copy, pipe); }));
+    TRY(storage::through_pipe([&](int pipe) { return parts_.pool.send(from, snapshot, std::nullopt, pipe); },
+                              [&](int pipe) { return parts_.pool.receive(copy, pipe); }));
     return forget_all_snapshots(parts_.pool, copy);
 }
 
@@ -169,10 +135,10 @@ Result<> Machines::send(Uuid const& uuid, int to) {
     (void)TRY(forget_copy_snapshots(uuid));
     TRY(parts_.pool.snapshot(tree, snapshot));
     StreamWriter stream(to);
-    auto sent = stream.head({std::string(stream_kind(parts_.pool.kind())), payload_text(machine)});
+    auto sent = stream.head({std::string(storage::stream_kind(parts_.pool.kind())), payload_text(machine)});
     if (sent) {
-        sent = through_pipe([&](int pipe) { return parts_.pool.send(tree, snapshot, std::nullopt, pipe); },
-                            [&](int pipe) { return stream.content(pipe); });
+        sent = storage::through_pipe([&](int pipe) { return parts_.pool.send(tree, snapshot, std::nullopt, pipe); },
+                                     [&](int pipe) { return stream.content(pipe); });
     }
     auto forgotten = unless_missing(parts_.pool.delete_snapshot(tree, snapshot));
     TRY(sent);
@@ -181,8 +147,8 @@ Result<> Machines::send(Uuid const& uuid, int to) {
 
 Result<> Machines::receive_tree(StreamReader& stream, Uuid const& uuid) {
     storage::TreeName const tree = tree_of(uuid);
-    TRY(through_pipe([&](int pipe) { return stream.content(pipe); },
-                     [&](int pipe) { return parts_.pool.receive(tree, pipe); }));
+    TRY(storage::through_pipe([&](int pipe) { return stream.content(pipe); },
+                              [&](int pipe) { return parts_.pool.receive(tree, pipe); }));
     TRY(forget_all_snapshots(parts_.pool, tree));
     // The sender provides only the content of root/. We make the rest, and links in it lead nowhere.
     UniqueFd const directory = TRY(parts_.pool.open(tree));
@@ -197,7 +163,7 @@ Result<> Machines::receive_tree(StreamReader& stream, Uuid const& uuid) {
 }
 
 Result<> Machines::receive(StreamReader& stream, std::string_view storage, Creation const& creation_of) {
-    std::string_view const here = stream_kind(parts_.pool.kind());
+    std::string_view const here = storage::stream_kind(parts_.pool.kind());
     if (storage != here)
         return fail(ErrorKind::unsupported, "receive a VM",
                     "its tree is a stream of the kind " + json::quoted(storage) + ", and the pool here takes \"" +

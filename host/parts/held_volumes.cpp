@@ -9,6 +9,7 @@
 
 #include "host/image/site.h"
 #include "host/storage/owner_mapping.h"
+#include "host/volume/work/vault.h"
 #include "host/volume/work/workbench.h"
 #include "lib/json/text.h"
 
@@ -101,7 +102,9 @@ Result<HeldVolumes::Tree> HeldVolumes::tree_of(std::string const& key) {
     if (!known.row || known.row->stage != volume::VolumeRow::Stage::made)
         return fail(ErrorKind::refused, "volume " + key + " is being made or removed");
     if (!pool_) pool_ = TRY(storage::open_pool(TRY(image::read_site({.root = root_})).storage));
-    return Tree{pool_.get(), TRY(volume::tree_of(known.key, known.row->is_in_vault))};
+    if (known.row->is_in_vault && !vault_) vault_ = TRY(volume::open_vault(TRY(volume::read_place(root_)).site));
+    storage::Pool* const pool = known.row->is_in_vault ? vault_.get() : pool_.get();
+    return Tree{pool, TRY(volume::tree_of(known.key, known.row->is_in_vault))};
 }
 
 Result<> HeldVolumes::snapshot(std::string const& volume, Uuid const& machine, std::string_view name) {

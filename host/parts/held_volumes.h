@@ -45,6 +45,7 @@ private:
     std::optional<content::Database> database_;
     std::optional<volume::Uses> uses_;
     std::unique_ptr<storage::Pool> pool_;
+    std::unique_ptr<storage::Pool> vault_;
 };
 
 }  // namespace triton::parts

@@ -96,6 +96,7 @@ Format Core::format_for(VolumeConfig const& config) const {
             return config.format && layout_of(format) == Layout::file ? *config.format : format;
         }
         case Origin::clone: return volumes_.at(*config.source).row->format;
+        case Origin::received: return config.format.value_or(Format::directory);
     }
     std::unreachable();
 }
@@ -300,6 +301,7 @@ std::optional<State> Core::source_state(Volume const& volume) const {
     VolumeConfig const& config = *volume.config;
     switch (config.origin) {
         case Origin::blank:
+        case Origin::received:
         case Origin::cloud_init: return State::loaded;
         case Origin::download: {
             auto const found = trees_.find(config.content);

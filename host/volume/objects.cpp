@@ -7,8 +7,8 @@ namespace triton::volume {
 
 namespace {
 
-constexpr std::array<std::string_view, 4> origin_names{"download", "blank", "cloudInit", "clone"};
-static_assert(origin_names.size() == static_cast<std::size_t>(Origin::clone) + 1);
+constexpr std::array<std::string_view, 5> origin_names{"download", "blank", "cloudInit", "clone", "received"};
+static_assert(origin_names.size() == static_cast<std::size_t>(Origin::received) + 1);
 constexpr std::array<std::string_view, 2> layout_names{"directory", "file"};
 static_assert(layout_names.size() == static_cast<std::size_t>(Layout::file) + 1);
 constexpr std::array<std::string_view, 9> format_names{"raw", "iso",  "qcow",      "qcow2",    "vmdk",

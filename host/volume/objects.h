@@ -16,6 +16,7 @@ enum class Origin : std::uint8_t {
     blank,       ///< empty
     cloud_init,  ///< a seed image with user data
     clone,       ///< the content of another volume
+    received,    ///< what `volumeadm receive` has put into the pool
 };
 
 enum class Layout : std::uint8_t {
@@ -56,7 +57,7 @@ struct VolumeConfig {
     std::uint64_t most_bytes = 0;          ///< 0: no limit of its own
     bool is_encrypted = false;             ///< it must be in the vault
     bool is_read_only = false;
-    std::optional<Format> format = {};  ///< raw: content of another format is converted; none: it stays as it is
+    std::optional<Format> format = {};  ///< raw: content of another format is converted; of origin `received`: what it is
     /// Origin `cloud_init`: paths of files that only root can read. What is in them is never kept elsewhere.
     std::string user_data = {};
     std::string network = {};  ///< empty: none

@@ -14,6 +14,7 @@
 #include "lib/text/printable.h"
 #include "programs/volumeadm/command_line.h"
 #include "programs/volumeadm/manager_client.h"
+#include "programs/volumeadm/publish.h"
 
 namespace triton::program {
 
@@ -33,11 +34,15 @@ std::optional<TimePoint> deadline_of(Options const& options) {
     return steady_now() + std::chrono::duration_cast<Duration>(std::chrono::duration<double>(options.timeout));
 }
 
+}  // namespace
+
 void add_wait_options(CLI::App& app, Options& options) {
     app.add_flag("--no-wait", options.does_not_wait, "Ends when it is noted, not when it is done.");
     app.add_option("--timeout", options.timeout,
                    "Ends with exit code 4 after so many seconds; it goes on all the same.");
 }
+
+namespace {
 
 /// Waits until an object is as it should be. A failure that only the operator can mend ends that.
 Result<> wait_for(Options const& options, std::string_view kind, std::string const& key, std::string_view state) {
@@ -84,6 +89,8 @@ void add_create_options(CLI::App& app, Options& options) {
     add_wait_options(app, options);
 }
 
+}  // namespace
+
 Outcome publish_volume(Options const& options, VolumeConfig config) {
     std::string const key = config.key.text();
     auto client = TRY(ManagerClient::connect(options));
@@ -92,6 +99,8 @@ Outcome publish_volume(Options const& options, VolumeConfig config) {
     if (options.does_not_wait) return {};
     return wait_for(options, "VolumeStatus", key, "CREATED_VOLUME");
 }
+
+namespace {
 
 /// The manager has another working directory.
 Result<std::string> absolute_path(std::string const& path) {

@@ -50,7 +50,7 @@ std::span<Command const> commands() {
             std::to_array<Command>({{"completion", "bash | zsh | fish", "prints the completion of a shell",
                                      ". <(volumeadm completion bash)", add_words, run_completion}});
         std::vector<Command> rows(own.begin(), own.end());
-        for (auto const area : {look_commands(), change_commands()})
+        for (auto const area : {look_commands(), change_commands(), transfer_commands()})
             rows.insert(rows.end(), area.begin(), area.end());
         std::ranges::sort(rows, {}, &Command::name);
         return rows;

@@ -44,6 +44,9 @@ struct Options {
     std::string network = {};
     std::string credentials = {};
     bool is_insecure = false;
+    std::string snapshot = {};
+    std::string file = {};
+    bool is_new = false;
     std::string until = {};
     double timeout = 0;  ///< seconds; 0: none
 };
@@ -61,6 +64,7 @@ struct Command {
 /// The commands of each area; commands() has them all.
 std::span<Command const> look_commands();
 std::span<Command const> change_commands();
+std::span<Command const> transfer_commands();
 std::span<Command const> commands();
 Command const* find_command(std::string_view name);
 

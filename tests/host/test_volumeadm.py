@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from volume_place import BUILD, PATIENCE, area, manager, needs_root, uuid  # noqa: F401 (fixtures)
+from volume_place import BUILD, PATIENCE, Manager, area, manager, needs_root, uuid  # noqa: F401 (fixtures)
 
 pytestmark = needs_root
 
@@ -181,3 +181,62 @@ def blob_of(manager, digest):
     """The bad bytes, which are in quarantine."""
     place, = (manager.state / "content/quarantine").glob(f"{digest}*")
     return place.read_bytes()
+
+
+def sent(manager, *words):
+    done = subprocess.run([VOLUMEADM, "send", *words], env=manager.environment(), capture_output=True, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def receive(manager, stream, *words, code=0):
+    done = subprocess.run([VOLUMEADM, "receive", *words], env=manager.environment(), input=stream, capture_output=True, timeout=PATIENCE)
+    assert done.returncode == code, done.stderr
+    return done.stdout.decode().strip() if code == 0 else done.stderr.decode()
+
+
+def test_a_volume_goes_to_another_host(manager, area):
+    (area / "other").mkdir()
+    other = Manager(area / "other")
+    try:
+        manager.start()
+        other.start()
+        data = run(manager, "create", "data").stdout.strip()
+        disk = run(manager, "create", "--layout", "file", "--size", "1Mi", "disk").stdout.strip()
+        (manager.tree(data) / "root/file").write_text("one")
+        run(manager, "snapshot", "data", "before")
+        (manager.tree(data) / "root/file").write_text("two")
+        (manager.tree(disk) / f"{disk}.raw").write_bytes(b"x" * (1 << 20))
+        stream = sent(manager, "data")
+        assert receive(other, stream) == data
+        assert (other.tree(data) / "root/file").read_text() == "two"
+        assert "exists already; --new" in receive(other, stream, code=1)
+        new = receive(other, sent(manager, "data", "--snapshot", "before"), "--new", "old")
+        assert new != data and (other.tree(new) / "root/file").read_text() == "one"
+        assert receive(other, sent(manager, "disk")) == disk
+        file = other.tree(disk) / f"{disk}.raw"
+        assert file.read_bytes() == b"x" * (1 << 20) and file.stat().st_mode & 0o7777 == 0o600
+        assert sorted(listed(other, "-o", "name,size,format")) == [["data", "-", "directory"], ["disk", "1M", "raw"], ["old", "-", "directory"]]
+        assert run(manager, "snapshots", "data").stdout == "before\n" and run(other, "snapshots", "data").stdout == ""
+        assert not list((manager.pool / "volumes").glob("received/*"))
+        # What is not what it says is not a volume, and leaves nothing.
+        run(other, "delete", "data")
+        for bad in (b"", b"hello" * 100, stream[:-40], stream[:-65] + b"0" * 64 + b"\n", stream.replace(b'"Format":"directory"', b'"Format":"raw"      ')):
+            receive(other, bad, code=1)
+            assert len(other.trees()) == 2 and other.left_over() == [] and not list((other.pool / "volumes").glob("received/*"))
+    finally:
+        other.end(signal.SIGKILL)
+
+
+def test_a_received_volume_that_was_not_published_is_removed_by_the_next_one(manager):
+    manager.start()
+    run(manager, "create", "data")
+    stream = sent(manager, "data")
+    run(manager, "delete", "data")
+    key = receive(manager, stream, "--no-wait")
+    manager.client().wait("VolumeStatus", key, lambda status: status and status["State"] == "CREATED_VOLUME")
+    left = manager.pool / "volumes/received" / f"{uuid(77)}.0"
+    (left / "@tree").mkdir(parents=True)
+    (left / "@snapshots").mkdir()
+    receive(manager, stream, "--new")
+    assert not left.exists()

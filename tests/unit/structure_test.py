@@ -106,7 +106,9 @@ FOLDERS = {
         "triton::program",
         "lib/base lib/json lib/flags lib/log lib/daemon lib/varlink host/storage host/content host/image host/systemd host/volume host/volume/keep host/volume/work",
     ),
-    "programs/volumeadm": ("triton::program", "lib/base lib/text lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep programs/completion"),
+    "programs/volumeadm": (
+        "triton::program", "lib/base lib/text lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep host/volume/work programs/completion"
+    ),
     "programs/vmadm": ("triton::program", "lib/base lib/text lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
     "programs/vminfo": ("triton::program", "lib/base lib/text lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (

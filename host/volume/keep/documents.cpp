@@ -148,7 +148,10 @@ Result<Config> read_volume(json::Object const& object, std::string_view publishe
     config.format = in.word<Format>("Format", parse_format);
     config.user_data = in.text("UserDataFile");
     config.network = in.text("NetworkConfigFile");
-    if (config.format && (*config.format != Format::raw || config.origin != Origin::download))
+    bool const is_received = config.origin == Origin::received;
+    if (is_received && (!config.format || *config.format == Format::container))
+        in.wrong("Format", "a received volume says what it is: directory, or the format of its file");
+    if (config.format && !is_received && (*config.format != Format::raw || config.origin != Origin::download))
         in.wrong("Format", "only content can become raw; without this it stays as it is");
     if (config.origin == Origin::cloud_init) {
         if (!config.user_data.starts_with('/')) in.wrong("UserDataFile", "expected an absolute path");

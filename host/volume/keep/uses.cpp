@@ -59,6 +59,7 @@ Result<bool> will_be_file(content::Database& database, VolumeConfig const& confi
     switch (config.origin) {
         case Origin::blank: return false;
         case Origin::cloud_init: return true;
+        case Origin::received: return config.format && layout_of(*config.format) == Layout::file;
         case Origin::download: {
             auto const tree = TRY(find_config(database, tree_kind, config.content));
             return tree && layout_of(std::get<TreeConfig>(*tree).format) == Layout::file;

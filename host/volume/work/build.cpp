@@ -97,6 +97,7 @@ Result<bool> Workbench::has_content(Order const& order) {
 Result<> Workbench::build(Order const& order) {
     VolumeRow const& row = *order.row;
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
+    if (order.config && order.config->origin == Origin::received) return take_received(order, tree);
     auto const pool = TRY(pool_of(row.is_in_vault));
     TRY(unless_missing(pool->destroy(tree)));
     tell(order, SubState::preparing);
@@ -107,6 +108,35 @@ Result<> Workbench::build(Order const& order) {
     }
     tell(order, SubState::prepare_done);
     link(*pool, row);
+    return {};
+}
+
+/// What was received has a name of its own until it is looked at. It may have got its real name before a kill.
+Result<> Workbench::take_received(Order const& order, storage::TreeName const& tree) {
+    VolumeRow const& row = *order.row;
+    if (row.is_in_vault) return fail(ErrorKind::unsupported, "a received volume is not encrypted");
+    storage::TreeName const received = TRY(received_tree(row.key));
+    tell(order, SubState::preparing);
+    if (TRY(pool_->exists(received))) {
+        TRY(unless_missing(pool_->destroy(tree)));
+        if (auto const disk = disk_format(row.format)) {
+            UniqueFd const directory = TRY(pool_->open(received));
+            std::string const name = file_name(row.key, row.format);
+            UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
+            if (!file) return fail(errno, "open " + name);
+            std::uint64_t const bytes =
+                TRY(content::check_disk({.role = {}, .cancel = order.cancel}, *disk, file.get()));
+            if (row.bytes > 0 && bytes > row.bytes)
+                return fail(ErrorKind::invalid, "the received disk has " + std::to_string(bytes) +
+                                                    " bytes, and MaxVolSize is " + std::to_string(row.bytes));
+        }
+        TRY(pool_->rename(received, tree));
+    } else if (!TRY(pool_->exists(tree))) {
+        return fail(ErrorKind::not_found, "what was received is not in the pool any more; receive it again");
+    }
+    if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(*pool_, tree, row.bytes));
+    tell(order, SubState::prepare_done);
+    link(*pool_, row);
     return {};
 }
 

@@ -13,8 +13,10 @@ namespace {
 
 constexpr char clear_group[] = "volumes/clear";
 constexpr char vault_group[] = "volumes/vault";
+constexpr char received_group[] = "volumes/received";
 
-/// The volume that a tree belongs to, by its name; nullopt: none that we would make.
+}  // namespace
+
 std::optional<VolumeKey> key_of_tree(storage::TreeName const& tree) {
     std::string_view name = tree.text();
     name.remove_prefix(std::min(name.rfind('/') + 1, name.size()));
@@ -25,8 +27,6 @@ std::optional<VolumeKey> key_of_tree(storage::TreeName const& tree) {
     return VolumeKey::parse(text);
 }
 
-}  // namespace
-
 Result<Place> read_place(std::string const& root) {
     Place place{.settings = {.root = root_prefix(root)}, .site = {}, .links = {}, .epoch = {}};
     place.site = TRY(image::read_site(place.settings));
@@ -36,6 +36,11 @@ Result<Place> read_place(std::string const& root) {
 
 Result<storage::TreeName> tree_of(VolumeKey const& key, bool is_in_vault) {
     return storage::TreeName::parse(std::string(is_in_vault ? vault_group : clear_group) + "/" + key.id.text() + "." +
+                                    std::to_string(key.generation));
+}
+
+Result<storage::TreeName> received_tree(VolumeKey const& key) {
+    return storage::TreeName::parse(std::string(received_group) + "/" + key.id.text() + "." +
                                     std::to_string(key.generation));
 }
 

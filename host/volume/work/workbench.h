@@ -114,6 +114,7 @@ private:
     // build.cpp
     Result<bool> has_content(Order const& order);
     Result<> build(Order const& order);
+    Result<> take_received(Order const& order, storage::TreeName const& tree);
     Result<> make(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
     Result<> begin_blank(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
     Result<> begin_clone(Order const& order, storage::Pool& pool, storage::TreeName const& tree);
@@ -145,6 +146,10 @@ private:
 
 /// "volumes/clear/<uuid>.<generation>", or "volumes/vault/..." in the vault.
 Result<storage::TreeName> tree_of(VolumeKey const& key, bool is_in_vault);
+/// The volume that a tree belongs to, by its name; nullopt: none that we would make.
+std::optional<VolumeKey> key_of_tree(storage::TreeName const& tree);
+/// "volumes/received/<uuid>.<generation>": where a stream is unpacked.
+Result<storage::TreeName> received_tree(VolumeKey const& key);
 /// "<uuid>#<generation>.raw", the name of EVE; of the file in a tree, and of links.
 std::string file_name(VolumeKey const& key, Format format);
 /// Whoever keeps the blobs of a content tree.

@@ -394,6 +394,7 @@ bool VolumeWorld::can_exist(volume::VolumeConfig const& config, int depth) const
     if (has_users && is_only_verified) return false;
     switch (config.origin) {
         case volume::Origin::blank:
+        case volume::Origin::received:
         case volume::Origin::cloud_init: return true;
         case volume::Origin::download: return trees_.contains(config.content);
         case volume::Origin::clone: {

@@ -1,4 +1,4 @@
-#include "host/machine/machine_stream.h"
+#include "host/storage/envelope.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -12,22 +12,15 @@
 #include "lib/json/reader.h"
 #include "lib/json/writer.h"
 
-namespace triton::machine {
+namespace triton::storage {
 
 namespace {
 
-constexpr std::string_view kind = "triton-machine ";
 constexpr std::string_view version = "1\n";
 constexpr std::size_t most_head = 16 << 20;
 constexpr std::size_t most_piece = 256 << 10;
 constexpr std::size_t most_behind = 1 << 20;
 constexpr std::size_t digest_characters = 64;
-constexpr std::string_view sending = "send the VM";
-constexpr std::string_view receiving = "receive a VM";
-
-std::unexpected<Error> corrupt(std::string reason) {
-    return fail(ErrorKind::corrupt, std::string(receiving), std::move(reason));
-}
 
 std::string count_bytes(std::size_t count) {
     std::string bytes;
@@ -38,56 +31,70 @@ std::string count_bytes(std::size_t count) {
 
 }  // namespace
 
+std::string_view stream_kind(Backend backend) {
+    switch (backend) {
+        case Backend::zfs: return "zfs";
+        case Backend::btrfs:
+        case Backend::reflink:
+        case Backend::directory: return "tree";
+    }
+    std::unreachable();
+}
+
 // --- writing ---
 
-Result<> StreamWriter::write(std::string_view bytes) {
+Result<> EnvelopeWriter::write(std::string_view bytes) {
     digest_.add(bytes);
-    if (!write_all(to_, bytes)) return fail(errno, std::string(sending));
+    if (!write_all(to_, bytes)) return fail(errno, std::string(kind_.sending));
     return {};
 }
 
-Result<> StreamWriter::head(StreamHead const& head) {
+Result<> EnvelopeWriter::head(EnvelopeHead const& head) {
     json::Writer out;
-    out.open('{').member("storage", head.storage).key("machine").raw(head.payload).close('}');
+    out.open('{').member("storage", head.storage).key(kind_.member).raw(head.payload).close('}');
     std::string const text = std::move(out).text();
     if (text.size() > most_head)
-        return fail(ErrorKind::invalid, std::string(sending), "its properties have more than 16 MiB");
-    TRY(write(kind));
+        return fail(ErrorKind::invalid, std::string(kind_.sending), "its properties have more than 16 MiB");
+    TRY(write(kind_.magic));
     TRY(write(version));
     TRY(write(count_bytes(text.size())));
     return write(text);
 }
 
-Result<> StreamWriter::content(int from) {
+Result<> EnvelopeWriter::content(int from) {
     std::vector<char> buffer(most_piece);
     for (;;) {
         ssize_t const got = ::read(from, buffer.data(), buffer.size());
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(errno, std::string(sending));
+        if (got < 0) return fail(errno, std::string(kind_.sending));
         TRY(write(count_bytes(static_cast<std::size_t>(got))));
         if (got == 0) break;
         TRY(write(std::string_view(buffer.data(), static_cast<std::size_t>(got))));
     }
     std::string const digest = std::move(digest_).take_hex() + "\n";
-    if (!write_all(to_, digest)) return fail(errno, std::string(sending));
+    if (!write_all(to_, digest)) return fail(errno, std::string(kind_.sending));
     return {};
 }
 
 // --- reading ---
 
-Result<> StreamReader::read(char* into, std::size_t count) {
+std::unexpected<Error> EnvelopeReader::corrupt(std::string reason) const {
+    return fail(ErrorKind::corrupt, std::string(kind_.receiving), std::move(reason));
+}
+
+Result<> EnvelopeReader::read(char* into, std::size_t count) {
     std::size_t done = 0;
     while (done < count) {
         ssize_t const got = ::read(from_, into + done, count - done);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return fail(errno, std::string(receiving));
+        if (got < 0) return fail(errno, std::string(kind_.receiving));
         if (got == 0) return corrupt("the stream ends early");
         done += static_cast<std::size_t>(got);
     }
     return {};
 }
 
-Result<std::uint32_t> StreamReader::read_count() {
+Result<std::uint32_t> EnvelopeReader::read_count() {
     std::array<char, 4> bytes{};
     TRY(read(bytes.data(), bytes.size()));
     digest_.add(bytes);
@@ -97,13 +104,15 @@ Result<std::uint32_t> StreamReader::read_count() {
     return count;
 }
 
-Result<StreamHead> StreamReader::head() {
-    std::string start(kind.size() + version.size(), '\0');
+Result<EnvelopeHead> EnvelopeReader::head() {
+    std::string start(kind_.magic.size() + version.size(), '\0');
     auto const read_start = read(start.data(), start.size());
     if (!read_start && read_start.error().kind != ErrorKind::corrupt) return std::unexpected(read_start.error());
-    if (!read_start || !start.starts_with(kind)) return corrupt("this is not a stream of vmadm send");
+    if (!read_start || !start.starts_with(kind_.magic))
+        return corrupt("this is not a stream of " + std::string(kind_.maker));
     if (!start.ends_with(version))
-        return fail(ErrorKind::unsupported, std::string(receiving), "the stream has a version that is not known here");
+        return fail(ErrorKind::unsupported, std::string(kind_.receiving),
+                    "the stream has a version that is not known here");
     digest_.add(start);
     std::uint32_t const size = TRY(read_count());
     if (size > most_head) return corrupt("its properties have more than 16 MiB");
@@ -114,14 +123,14 @@ Result<StreamHead> StreamReader::head() {
     json::ProblemList problems(1);
     auto const node = json::read_json(text, json::Limits{.document_bytes = most_head}, problems);
     auto const* const name = node ? json::value_of<std::string>(*node, "storage") : nullptr;
-    json::Node const* const machine = node ? json::member(*node, "machine") : nullptr;
+    json::Node const* const machine = node ? json::member(*node, kind_.member) : nullptr;
     if (!name || !machine) return corrupt("its head is malformed");
     json::Writer payload;
     payload.value(*machine);
-    return StreamHead{*name, std::move(payload).text()};
+    return EnvelopeHead{*name, std::move(payload).text()};
 }
 
-Result<> StreamReader::content(int to) {
+Result<> EnvelopeReader::content(int to) {
     std::vector<char> buffer(most_piece);
     bool is_read = true;  // the reader stops where the tree ends, or when it fails
     std::size_t left = most_behind;
@@ -134,7 +143,7 @@ Result<> StreamReader::content(int to) {
         std::string_view const piece(buffer.data(), size);
         digest_.add(piece);
         if (is_read && !write_all(to, piece)) {
-            if (errno != EPIPE) return fail(errno, std::string(receiving));
+            if (errno != EPIPE) return fail(errno, std::string(kind_.receiving));
             is_read = false;
         }
         if (!is_read) left -= std::min<std::size_t>(left, size);
@@ -145,4 +154,4 @@ Result<> StreamReader::content(int to) {
     return {};
 }
 
-}  // namespace triton::machine
+}  // namespace triton::storage
