@@ -8,7 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "host/image/manifest.h"
-#include "lib/base/nearest.h"
+#include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/completion/completion.h"
 #include "programs/imgadm/listing.h"
@@ -27,14 +27,9 @@ std::vector<CommandRow> all_commands() {
 
 /// The command of a line, or nothing. Options of the whole program may come before it.
 std::string_view command_word(std::vector<std::string> const& words) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == "--root" || words[i] == "--progress" || words[i] == "-P" || words[i] == "--pool") {
-            ++i;
-        } else if (!words[i].starts_with('-')) {
-            return words[i];
-        }
-    }
-    return {};
+    static constexpr std::array<std::string_view, 4> valued{"--root", "--progress", "-P", "--pool"};
+    std::size_t const place = command::place_of_command(words, valued);
+    return place < words.size() ? std::string_view(words[place]) : std::string_view();
 }
 
 struct Example {
@@ -85,14 +80,11 @@ std::string examples_of(std::string_view command) {
 /// Refuses an unknown command, because CLI11 only says that a word was not expected.
 std::expected<void, Failure> check_command(std::vector<std::string> const& words) {
     std::string_view const word = command_word(words);
-    std::vector<std::string_view> names{"completion", "help", "reference"};
+    std::vector<std::string_view> names{"completion", "reference"};
     for (CommandRow const& row : all_commands())
         names.push_back(row.name);
-    if (word.empty() || std::ranges::find(names, word) != names.end()) return {};
-    auto const meant = nearest(word, names);
-    return std::unexpected(
-        usage_failure("there is no command " + json::quoted(word) +
-                      (meant ? "; did you mean " + json::quoted(*meant) + "?" : "; imgadm --help lists all commands")));
+    if (word.empty() || word == "help" || std::ranges::find(names, word) != names.end()) return {};
+    return std::unexpected(usage_failure(command::no_such_command("imgadm", word, std::move(names)).text()));
 }
 
 /// Turns `help list` into `list --help`.
@@ -155,7 +147,7 @@ std::unique_ptr<CLI::App> command_line_grammar(GlobalOptions& options, Run& run)
         ->check(CLI::IsMember({"auto", "line", "json", "none"}))
         ->capture_default_str();
     app->add_flag("-v,--verbose", options.is_verbose, "tell each phase also where standard error is not a terminal");
-    app->set_version_flag("--version", "imgadm " TRITON_VERSION, "print the version");
+    app->set_version_flag("-V,--version", "imgadm " TRITON_VERSION, "print the version");
     app->require_subcommand(1);
     app->footer(examples_of(""));
     for (CommandRow const& row : all_commands()) {
@@ -206,9 +198,11 @@ std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> 
         line.text = app->help("", CLI::AppFormatMode::All);
     } catch (CLI::CallForVersion const&) {
         line.text = "imgadm " TRITON_VERSION "\n";
+    } catch (CLI::RequiredError const& error) {
+        bool const has_command = !command_word(words).empty();
+        return std::unexpected(usage_failure(has_command ? error.what() : command::missing_command("imgadm").text()));
     } catch (CLI::ParseError const& error) {
-        std::string const hint = command_word(words).empty() ? "; imgadm --help lists all commands" : "";
-        return std::unexpected(usage_failure(error.what() + hint));
+        return std::unexpected(usage_failure(error.what()));
     }
     return line;
 }

@@ -107,7 +107,7 @@ std::string usage_text() {
            "  -d, --debug        the same with the time, and each request to vminfod\n"
            "  --root DIR         a directory to use instead of / [$TRITON_ROOT]\n"
            "  -h, --help         print this text, or the options of a command\n"
-           "  --version          print the version\n\n"
+           "  -V, --version      print the version\n\n"
            "Examples:\n"
            "  vmadm create -f web0.json                   makes a VM and starts it\n"
            "  vmadm list -o uuid,alias,state,nics.0.ip    prints a table\n"
@@ -123,7 +123,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     auto const take_root = [&options](std::string const& directory) { options.root = root_prefix(directory); };
     app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")
         ->envname("TRITON_ROOT");
-    app.set_version_flag("--version", "vmadm " TRITON_VERSION, "The version.");
+    app.set_version_flag("-V,--version", "vmadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     app.add_flag("-q,--quiet", options.is_quiet, "No progress, no notes.");
     app.add_flag("-v,--verbose", options.is_verbose, "Prints each step, also where standard error is not a terminal.");

@@ -2,7 +2,9 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <sys/stat.h>
@@ -12,6 +14,7 @@
 #include "lib/base/new_calls.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
+#include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/command_line.h"
 
@@ -19,13 +22,7 @@ namespace triton::program {
 
 namespace {
 
-/// The index of the command, which follows options of the whole program; one of them, --root, has a value.
-std::size_t place_of_command(std::vector<std::string> const& words) {
-    std::size_t i = 0;
-    while (i < words.size() && words[i].starts_with("-"))
-        i += words[i] == "--root" ? 2 : 1;
-    return std::min(i, words.size());
-}
+constexpr std::array<std::string_view, 1> valued_options{"--root"};
 
 /// Turns `kill -TERM VM` into `kill -s TERM VM`.
 void rewrite_signal(std::vector<std::string>& words, std::size_t command) {
@@ -55,9 +52,11 @@ int told(std::string const& text, bool as_json) {
 
 /// Answers a line without a command, or with an unknown one.
 int without_command(std::string const* word, bool as_json) {
-    if (word || as_json)
-        tell_error(fail(word ? "Invalid command: " + json::quoted(*word) + "." : "Missing command.").error(), as_json);
-    if (!as_json) (void)write_all(STDERR_FILENO, usage_text());  // nobody to tell
+    std::vector<std::string_view> names;
+    for (Command const& command : commands())
+        names.push_back(command.name);
+    tell_error(word ? command::no_such_command("vmadm", *word, std::move(names)) : command::missing_command("vmadm"),
+               as_json);
     return 2;
 }
 
@@ -70,25 +69,21 @@ int help(CLI::App const& app, std::string const* word, bool as_json) {
 }
 
 int run(std::vector<std::string> words) {
-    std::size_t const place = place_of_command(words);
+    std::size_t const place = command::place_of_command(words, valued_options);
     Command const* const command = place < words.size() ? find_command(words[place]) : nullptr;
     if (command && command->name == "kill") rewrite_signal(words, place);
     std::string const* const word = place < words.size() ? &words[place] : nullptr;
-    auto const stands_before = [&words](std::string_view option, std::size_t end) {
-        auto const first = words.begin();
-        auto const last = first + static_cast<std::ptrdiff_t>(end);
-        return std::find(first, last, option) != last;
-    };
+    auto const before = std::span(words).first(place);
     // after `exec VM` the words belong to another program
-    bool const as_json = stands_before("-E", command && command->takes_command ? place : words.size());
+    auto const own = command && command->takes_command ? before : std::span(words);
+    bool const as_json = std::ranges::find(own, "-E") != own.end();
 
     Options options;
     Command const* chosen = nullptr;
     CLI::App app{"Life cycle of machines", "vmadm"};
     build(app, options, chosen);
-    if (stands_before("--version", place)) return told("vmadm " TRITON_VERSION "\n", as_json);
-    for (std::string_view const asking : {"-h", "--help", "-?"})
-        if (stands_before(asking, place)) return help(app, nullptr, as_json);
+    if (std::ranges::any_of(before, command::asks_for_version)) return told("vmadm " TRITON_VERSION "\n", as_json);
+    if (std::ranges::any_of(before, command::asks_for_help)) return help(app, nullptr, as_json);
     if (word && *word == "help") return help(app, place + 1 < words.size() ? &words[place + 1] : nullptr, as_json);
     if (word ? !command : words.empty()) return without_command(word, as_json);
     try {

@@ -90,7 +90,7 @@ std::string usage_text() {
            "  --root DIR         a directory to use instead of / [$TRITON_ROOT]\n"
            "  --socket PATH      vminfod's socket [/run/triton/vminfod.socket]\n"
            "  -h, --help         print this text, or the options of a command\n"
-           "  --version          print the version\n\n"
+           "  -V, --version      print the version\n\n"
            "Examples:\n"
            "  vminfo events --until state=running --timeout 60 web0    waits until web0 runs\n"
            "  vminfo events --filter alias=~^web --field state -f      prints each change of state of these VMs\n"
@@ -109,7 +109,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")
         ->envname("TRITON_ROOT");
     app.add_option("--socket", options.socket, "The socket of vminfod.");
-    app.set_version_flag("--version", "vminfo " TRITON_VERSION, "The version.");
+    app.set_version_flag("-V,--version", "vminfo " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));

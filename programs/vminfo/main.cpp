@@ -1,8 +1,11 @@
 // vminfo: what runs here and what has just changed, as vminfod knows it.
 
 #include <algorithm>
+#include <array>
 #include <csignal>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <unistd.h>
@@ -10,6 +13,7 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
+#include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/vminfo/command_line.h"
 
@@ -28,15 +32,20 @@ int told(std::string_view text, bool as_json) {
     return printed ? 0 : failed(printed.error(), as_json);
 }
 
-/// The first word that is not an option; two options are followed by a value.
-std::string const* first_word(std::vector<std::string> const& words) {
-    for (std::size_t i = 0; i < words.size(); ++i) {
-        if (words[i] == "--root" || words[i] == "--socket")
-            ++i;
-        else if (!words[i].starts_with("-"))
-            return &words[i];
-    }
-    return nullptr;
+constexpr std::array<std::string_view, 2> valued_options{"--root", "--socket"};
+
+std::vector<std::string_view> command_names() {
+    std::vector<std::string_view> names;
+    for (Command const& command : commands())
+        names.push_back(command.name);
+    return names;
+}
+
+/// Answers `vminfo help` or `vminfo help COMMAND`.
+int help(CLI::App const& app, std::string const* word, bool as_json) {
+    if (!word) return told(usage_text(), as_json);
+    if (!find_command(*word)) return failed(command::no_such_command("vminfo", *word, command_names()), as_json);
+    return told(app.get_subcommand(*word)->help(), as_json);
 }
 
 int run(std::vector<std::string> const& words) {
@@ -44,18 +53,15 @@ int run(std::vector<std::string> const& words) {
     Command const* chosen = nullptr;
     CLI::App app{"What runs here, and what has just changed", "vminfo"};
     build(app, options, chosen);
-    std::string const* const word = first_word(words);
+    std::size_t const place = command::place_of_command(words, valued_options);
+    std::string const* const word = place < words.size() ? &words[place] : nullptr;
     bool const as_json = std::ranges::find(words, "-E") != words.end();
-    bool const asks = !words.empty() && (words.front() == "-h" || words.front() == "--help" || words.front() == "-?");
-    if (asks || (word && *word == "help")) return told(usage_text(), as_json);
-    if (!words.empty() && words.front() == "--version") return told("vminfo " TRITON_VERSION "\n", as_json);
-    if (!word || !find_command(*word)) {
-        int const code = failed(
-            word ? fail("Invalid command: " + json::quoted(*word) + ".").error() : fail("Missing command.").error(),
-            as_json);
-        if (!as_json) (void)write_all(STDERR_FILENO, usage_text());  // nobody to tell
-        return code;
-    }
+    auto const before = std::span(words).first(place);
+    if (std::ranges::any_of(before, command::asks_for_help)) return help(app, nullptr, as_json);
+    if (std::ranges::any_of(before, command::asks_for_version)) return told("vminfo " TRITON_VERSION "\n", as_json);
+    if (!word) return failed(command::missing_command("vminfo"), as_json);
+    if (*word == "help") return help(app, place + 1 < words.size() ? &words[place + 1] : nullptr, as_json);
+    if (!find_command(*word)) return failed(command::no_such_command("vminfo", *word, command_names()), as_json);
     try {
         app.parse(std::vector<std::string>(words.rbegin(), words.rend()));
     } catch (CLI::CallForHelp const&) {

@@ -78,7 +78,7 @@ std::string usage_text() {
         "  --root DIR         a directory to use instead of / [$TRITON_ROOT]\n"
         "  --socket PATH      volumemgr's socket [/run/triton/volumemgr.socket]\n"
         "  -h, --help         print this text, or the options of a command\n"
-        "  --version          print the version\n\n"
+        "  -V, --version      print the version\n\n"
         "Examples:\n";
     for (char const* const example :
          {"volumeadm create data", "volumeadm create --layout file --size 4Gi disk", "volumeadm why disk"})
@@ -92,7 +92,7 @@ void build(CLI::App& app, Options& options, Command const*& chosen) {
     app.add_option_function<std::string>("--root", take_root, "A directory to use instead of /.")
         ->envname("TRITON_ROOT");
     app.add_option("--socket", options.socket, "The socket of volumemgr.");
-    app.set_version_flag("--version", "volumeadm " TRITON_VERSION, "The version.");
+    app.set_version_flag("-V,--version", "volumeadm " TRITON_VERSION, "The version.");
     app.add_flag("-E", options.has_json_errors, "Errors as JSON.");
     for (Command const& command : commands()) {
         CLI::App& sub = *app.add_subcommand(std::string(command.name), std::string(command.description));

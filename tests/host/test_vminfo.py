@@ -48,8 +48,10 @@ def test_usage(tmp_path):
     assert "Examples:" in says(tmp_path, "--help")[1]
     assert "\nUsage: vminfo events [-fjr] [VM]\n" in says(tmp_path, "events", "--help")[1]
     assert "\nUsage: vminfo ping\n" in says(tmp_path, "ping", "--help")[1]
-    assert says(tmp_path, "pong")[0] == 2
-    assert says(tmp_path)[0] == 2
+    assert says(tmp_path, "pong") == (2, "", 'there is no command "pong"; did you mean "ping"?\n')
+    assert says(tmp_path) == (2, "", "a command is missing; vminfo --help lists all commands\n")
+    assert says(tmp_path, "-V")[1] == says(tmp_path, "--version")[1]
+    assert "\nUsage: vminfo ping\n" in says(tmp_path, "help", "ping")[1]
     assert says(tmp_path, "ping", "x") == (2, "", "The following argument was not expected: x\n")
     assert says(tmp_path, "events", "a", "b") == (2, "", 'too many arguments for events: "b"\n')
     assert says(tmp_path, "vm") == (2, "", "too few arguments for vm\n")

@@ -95,7 +95,10 @@ def test_errors_have_codes_and_json(manager):
     manager.start()
     error = json.loads(run(manager, "-E", "get", "nothing", code=1).stderr)["error"]
     assert (error["code"], error["message"]) == ("notFound", "there is no volume and no content tree nothing")
-    assert run(manager, "creat", code=2).stderr.startswith('volumeadm: there is no command "creat"')
+    assert run(manager, "creat", code=2).stderr == 'volumeadm: there is no command "creat"; did you mean "create"?\n'
+    assert run(manager, code=2).stderr == "volumeadm: a command is missing; volumeadm --help lists all commands\n"
+    assert "Usage: volumeadm why" in run(manager, "help", "why").stdout
+    assert run(manager, "-V").stdout == run(manager, "--version").stdout
     run(manager, "create", "a", "b", code=2)
     run(manager, "create", "--layout", "lvm", code=2)
     one, two = (run(manager, "create", name).stdout.strip() for name in ("same", "same"))

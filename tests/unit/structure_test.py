@@ -25,6 +25,7 @@ from pathlib import Path
 FOLDERS = {
     "lib/base": ("triton", ""),
     "lib/text": ("triton::text", "lib/base"),
+    "lib/command": ("triton::command", "lib/base"),
     "lib/json": ("triton::json", "lib/base lib/text"),
     "lib/flags": ("triton::flags", "lib/base lib/json"),
     "lib/log": ("triton::log", "lib/base lib/text lib/json"),
@@ -107,10 +108,10 @@ FOLDERS = {
         "lib/base lib/json lib/flags lib/log lib/daemon lib/varlink host/storage host/content host/image host/systemd host/volume host/volume/keep host/volume/work",
     ),
     "programs/volumeadm": (
-        "triton::program", "lib/base lib/text lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep host/volume/work programs/completion"
+        "triton::program", "lib/base lib/text lib/command lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep host/volume/work programs/completion"
     ),
-    "programs/vmadm": ("triton::program", "lib/base lib/text lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
-    "programs/vminfo": ("triton::program", "lib/base lib/text lib/json host/machine host/info/client programs/completion"),
+    "programs/vmadm": ("triton::program", "lib/base lib/text lib/command lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
+    "programs/vminfo": ("triton::program", "lib/base lib/text lib/command lib/json host/machine host/info/client programs/completion"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/text lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
@@ -127,7 +128,7 @@ FOLDERS = {
     ),
     "programs/triton-machine-network": ("triton::program", "lib/base lib/json lib/netlink host/network"),
     "programs/triton-machine-exit": ("triton::program", "lib/base host/machine"),
-    "programs/imgadm": ("triton::program", "lib/base lib/text lib/json lib/log lib/files lib/process host/storage host/content host/image programs/completion"),
+    "programs/imgadm": ("triton::program", "lib/base lib/text lib/command lib/json lib/log lib/files lib/process host/storage host/content host/image programs/completion"),
 }
 INCLUDE = re.compile(r'^\s*#\s*include\s*["<]([^">]+)[">]', re.MULTILINE)
 NAMESPACE = re.compile(r"^namespace ([\w:]+) \{", re.MULTILINE)

@@ -54,7 +54,7 @@ TEST(CommandLine, IsParsed) {
 TEST(CommandLine, TellsWhatIsWrong) {
     EXPECT_EQ(usage_of({"lisst"}), "there is no command \"lisst\"; did you mean \"list\"?");
     EXPECT_EQ(usage_of({"xyzzy"}), "there is no command \"xyzzy\"; imgadm --help lists all commands");
-    EXPECT_EQ(usage_of({}), "A subcommand is required; imgadm --help lists all commands");
+    EXPECT_EQ(usage_of({}), "a command is missing; imgadm --help lists all commands");
     EXPECT_EQ(usage_of({"help", "lisst"}), "there is no command \"lisst\"; did you mean \"list\"?");
     EXPECT_THAT(usage_of({"list", "-j", "-p"}), HasSubstr("excludes"));
     EXPECT_THAT(usage_of({"list", "--wrong"}), HasSubstr("--wrong"));
