@@ -34,7 +34,7 @@ _imgadm() {
         completion) words='-h --help' things= keys='bash zsh fish' ;;
         help) words='-h --help' things= keys= ;;
         reference) words='-h --help' things= keys='manifest sources' ;;
-        '') words='-h --help -E --json-errors --root -P --pool --progress -v --verbose --version list get avail show ancestry import install update create publish delete vacuum gc pin unpin sources scrub why completion help reference' ;;
+        '') words='-h --help -E --json-errors --root -P --pool --progress -v --verbose -V --version list get avail show ancestry import install update create publish delete vacuum gc pin unpin sources scrub why completion help reference' ;;
     esac
     case $command:$previous in
         list:-o|list:--output) things= keys= words=$list2 list=yes ;;

@@ -5,7 +5,7 @@ complete -c imgadm -l root -r -d 'use the state and configuration below this dir
 complete -c imgadm -s P -l pool -r -d 'the pool of this host, which has one: any other is an error'
 complete -c imgadm -l progress -x -a 'auto line json none' -d 'auto, line, json or none'
 complete -c imgadm -s v -l verbose -d 'tell each phase also where standard error is not a terminal'
-complete -c imgadm -l version -d 'print the version'
+complete -c imgadm -s V -l version -d 'print the version'
 complete -c imgadm -f -n __fish_use_subcommand -a list -d 'list the installed images'
 complete -c imgadm -n '__fish_seen_subcommand_from list' -s h -l help -d 'print this text'
 complete -c imgadm -n '__fish_seen_subcommand_from list' -s j -l json -d 'print JSON'

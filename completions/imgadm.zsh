@@ -37,6 +37,7 @@ _imgadm() {
         '--progress[auto, line, json or none]:value:(auto line json none)' \
         '-v[tell each phase also where standard error is not a terminal]' \
         '--verbose[tell each phase also where standard error is not a terminal]' \
+        '-V[print the version]' \
         '--version[print the version]' \
         '1: :->command' '*:: :->words'
     case $state in

@@ -48,7 +48,7 @@ _vmadm() {
         update) words='-h --help -f --file --strict -n --dry-run' things=yes keys=$list1 ;;
         upgrade-launcher) words='-h --help' things=yes keys=$list2 ;;
         validate) words='-h --help -f --file --strict' things= keys='create update' ;;
-        '') words='--root --version -E -q --quiet -v --verbose -d --debug clone completion console cp create create-snapshot delete destroy delete-snapshot events exec get json history info install kill list logs lookup prepare reboot receive recv recover rename reprovision rollback-snapshot send start boot stats stop halt sysrq update upgrade-launcher validate' ;;
+        '') words='--root -V --version -E -q --quiet -v --verbose -d --debug clone completion console cp create create-snapshot delete destroy delete-snapshot events exec get json history info install kill list logs lookup prepare reboot receive recv recover rename reprovision rollback-snapshot send start boot stats stop halt sysrq update upgrade-launcher validate' ;;
     esac
     case $command:$previous in
         clone:-f|clone:--file) things= keys= words= ;;

@@ -1,6 +1,6 @@
 # fish completion for vmadm
 complete -c vmadm -l root -r -d 'A directory to use instead of /.'
-complete -c vmadm -l version -d 'The version.'
+complete -c vmadm -s V -l version -d 'The version.'
 complete -c vmadm -s E -d 'Errors as JSON.'
 complete -c vmadm -s q -l quiet -d 'No progress, no notes.'
 complete -c vmadm -s v -l verbose -d 'Prints each step, also where standard error is not a terminal.'

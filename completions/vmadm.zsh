@@ -45,6 +45,7 @@ _vmadm() {
     local line state
     _arguments -C \
         '--root[A directory to use instead of /.]:value:_files' \
+        '-V[The version.]' \
         '--version[The version.]' \
         '-E[Errors as JSON.]' \
         '-q[No progress, no notes.]' \

@@ -20,7 +20,7 @@ _vminfo() {
         top) words='-h --help -s -d -n' things= keys= ;;
         vm) words='-h --help --fresh' things=yes keys= ;;
         vms) words='-h --help -o' things= keys=$list1 ;;
-        '') words='--root --socket --version -E completion events ping status top vm vms' ;;
+        '') words='--root --socket -V --version -E completion events ping status top vm vms' ;;
     esac
     case $command:$previous in
         events:--since) things= keys= words= ;;

@@ -1,7 +1,7 @@
 # fish completion for vminfo
 complete -c vminfo -l root -r -d 'A directory to use instead of /.'
 complete -c vminfo -l socket -r -d 'The socket of vminfod.'
-complete -c vminfo -l version -d 'The version.'
+complete -c vminfo -s V -l version -d 'The version.'
 complete -c vminfo -s E -d 'Errors as JSON.'
 complete -c vminfo -f -n __fish_use_subcommand -a completion -d 'prints the completion of a shell'
 complete -c vminfo -n '__fish_seen_subcommand_from completion' -s h -l help -d 'The options of this command.'

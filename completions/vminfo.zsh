@@ -15,6 +15,7 @@ _vminfo() {
     _arguments -C \
         '--root[A directory to use instead of /.]:value:_files' \
         '--socket[The socket of vminfod.]:value:_files' \
+        '-V[The version.]' \
         '--version[The version.]' \
         '-E[Errors as JSON.]' \
         '1: :->command' '*:: :->words'

@@ -35,7 +35,7 @@ _volumeadm() {
         snapshots) words='-h --help -j --json' things=yes keys= ;;
         watch) words='-h --help -j --json --until --timeout' things=yes keys= ;;
         why) words='-h --help' things=yes keys= ;;
-        '') words='--root --socket --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics receive retry rollback scrub send show snapshot snapshots watch why' ;;
+        '') words='--root --socket -V --version -E attach clone completion create delete delete-snapshot detach gc get grow import list maintenance metrics receive retry rollback scrub send show snapshot snapshots watch why' ;;
     esac
     case $command:$previous in
         clone:--uuid) things= keys= words= ;;

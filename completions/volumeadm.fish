@@ -1,7 +1,7 @@
 # fish completion for volumeadm
 complete -c volumeadm -l root -r -d 'A directory to use instead of /.'
 complete -c volumeadm -l socket -r -d 'The socket of volumemgr.'
-complete -c volumeadm -l version -d 'The version.'
+complete -c volumeadm -s V -l version -d 'The version.'
 complete -c volumeadm -s E -d 'Errors as JSON.'
 complete -c volumeadm -f -n __fish_use_subcommand -a attach -d 'notes that somebody uses it; it then stays'
 complete -c volumeadm -n '__fish_seen_subcommand_from attach' -s h -l help -d 'The options of this command.'

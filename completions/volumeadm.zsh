@@ -32,6 +32,7 @@ _volumeadm() {
     _arguments -C \
         '--root[A directory to use instead of /.]:value:_files' \
         '--socket[The socket of volumemgr.]:value:_files' \
+        '-V[The version.]' \
         '--version[The version.]' \
         '-E[Errors as JSON.]' \
         '1: :->command' '*:: :->words'
