@@ -16,7 +16,7 @@ from cri_place import PATIENCE  # noqa: E402
 from image_place import Layout, fill, program  # noqa: E402
 from pod_place import PodHost, busybox  # noqa: E402
 
-PROGRAMS = Path(os.environ.get("TRITON_KUBERNETES", TESTS.parent / "build" / "kubernetes"))
+PROGRAMS = Path(os.environ.get("TRITON_KUBELET", TESTS.parent / "build" / "kubelet"))
 NAME = "node"
 
 # kubelet sets these on its machine, and ends when it cannot. Here it finds them set, and it alone: a /proc with something mounted
