@@ -57,7 +57,8 @@ struct VolumeConfig {
     std::uint64_t most_bytes = 0;          ///< 0: no limit of its own
     bool is_encrypted = false;             ///< it must be in the vault
     bool is_read_only = false;
-    std::optional<Format> format = {};  ///< raw: content of another format is converted; of origin `received`: what it is
+    std::optional<Format> format =
+        {};  ///< raw: content of another format is converted; of origin `received`: what it is
     /// Origin `cloud_init`: paths of files that only root can read. What is in them is never kept elsewhere.
     std::string user_data = {};
     std::string network = {};  ///< empty: none
