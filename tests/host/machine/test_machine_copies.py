@@ -87,7 +87,7 @@ def test_a_stream_says_nothing_about_the_host(host, vmadm, tiny):
     wanted = json.loads(payload(tiny, uuid=uuid, filesystems=[{"type": "lofs", "source": "/etc", "target": "/mnt"}]))
     host.path("/var/tmp/evil").write_bytes(stream(json.dumps({"storage": "tree", "machine": wanted}).encode()))
     code, text = vmadm.says("receive", "-f", "/var/tmp/evil")
-    assert (code, text) == (1, "the VM wants directories of this host; --with-filesystems gives them\n  /etc\n")
+    assert (code, text) == (1, "the VM wants directories or volumes of this host; --with-filesystems gives them\n  /etc\n")
     for members, reason in [({"uuid": "../../x"}, "uuid"), ({"alias": "a\nb"}, "alias"), ({"first_uid": 0}, None)]:
         host.path("/var/tmp/evil").write_bytes(stream(json.dumps({"storage": "tree", "machine": json.loads(payload(tiny)) | members}).encode()))
         code, text = vmadm.says("receive", "-f", "/var/tmp/evil")
