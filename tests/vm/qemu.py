@@ -25,12 +25,6 @@ MEMORY_MIB = 2560
 GOODS_BYTES = 2 << 30  # the disk by which files come in has always the same size: the state knows it
 
 
-def accelerators():
-    """The processor's own virtualisation where this host has it, else emulation."""
-    kvm = ("-accel", "kvm") if os.access("/dev/kvm", os.R_OK | os.W_OK) else ()
-    return (*kvm, "-accel", "tcg,thread=multi,tb-size=512")
-
-
 class Qemu:
     """A process of qemu, with the lines to its monitor and to the agent inside. `directory`: of sockets and of what it writes."""
 
@@ -39,7 +33,7 @@ class Qemu:
         monitor, agent = directory / "monitor", directory / "agent"
         drives = [f"file={disks[0]},format={disks[0].suffix[1:].replace('img', 'raw')},if=virtio,cache=unsafe",
                   f"file={disks[1]},format=qcow2,if=virtio,cache=unsafe", f"file={goods},format=raw,if=virtio,readonly=on"]
-        words = ["nice", "-n", "10", "qemu-system-x86_64", *accelerators(), "-machine", "pc", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MIB),
+        words = ["nice", "-n", "10", "qemu-system-x86_64", "-accel", "tcg,thread=multi,tb-size=512", "-machine", "pc", "-cpu", "max", "-smp", "2", "-m", str(MEMORY_MIB),
                  "-nographic", "-nodefaults", "-no-shutdown", "-nic", "none", "-serial", f"file:{directory / 'console'}",
                  "-kernel", machine / "vmlinuz", "-initrd", machine / "initrd.img",
                  "-append", "console=ttyS0 root=/dev/vda rw panic=-1 quiet mitigations=off",
