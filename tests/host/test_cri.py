@@ -121,7 +121,8 @@ def test_what_is_not_there(cri):
                                ("StartContainer", "container_id", "container"), ("ReopenContainerLog", "container_id", "container")):
         request = getattr(cri.messages, f"{name}Request")(**{member: "x"})
         assert code_of(lambda: cri.call(name, request=request)) == (grpc.StatusCode.NOT_FOUND, f"{what} x does not exist")
-    assert code_of(lambda: cri.call("Attach"))[0] == grpc.StatusCode.UNIMPLEMENTED
+    assert code_of(lambda: cri.call("Attach")) == (grpc.StatusCode.INVALID_ARGUMENT, "missing required container_id")
+    assert code_of(lambda: cri.call("CheckpointContainer"))[0] == grpc.StatusCode.UNIMPLEMENTED
 
 
 def test_bytes_that_are_no_message_are_an_error(cri):

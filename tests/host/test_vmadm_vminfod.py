@@ -165,7 +165,7 @@ def test_only_what_is_shown_is_asked_for(root):
         says(root, "lookup", "alias=db")
         says(root, "get", WEB)
         says(root, "get", "web0")
-    assert fake.asked == ["/vms?fields=uuid%2Cstate%2Ctype%2Cram%2Calias", "/vms?alias=db&fields=uuid%2Cstate", "/vms?state=unreadable", f"/vms/{WEB}",
+    assert fake.asked == ["/vms?fields=uuid%2Cstate%2Ctype%2Cram%2Calias%2Cwaits_for", "/vms?alias=db&fields=uuid%2Cstate", "/vms?state=unreadable", f"/vms/{WEB}",
                           "/vms?fields=uuid%2Calias", f"/vms/{WEB}"]
 
 
