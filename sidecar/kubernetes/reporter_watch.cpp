@@ -117,6 +117,8 @@ void Reporter::watch_heard(Watched what, WatchEvent const& event) {
     if (event.type == WatchEventType::error) {
         close_watch(what);
         if (event.status.code == 410) return version_gone(what);
+        // A server that opens a watch and then refuses it, again and again, does not work in between.
+        if (now_.time - watch.opened_at < decent_life) ++watch.short_lives;
         return watch_broke(what, "HTTP status " + std::to_string(event.status.code) + ": " + event.status.message);
     }
     watch.resource_version = event.object.resource_version;

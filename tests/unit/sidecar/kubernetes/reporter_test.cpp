@@ -970,6 +970,23 @@ TEST(KubernetesReporter, AWatchThatEndsAtOnceIsNotOpenedInALoop) {
     EXPECT_EQ(state_of(subject), "failing");
 }
 
+TEST(KubernetesReporter, AWatchThatIsRefusedOnceItIsOpenIsNotCalledGoodEachTime) {
+    Subject subject;
+    subject.hear(heard::LauncherReached{});
+    auto const refusal = R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"no progress here"}})";
+    for (TimePoint const end = subject.now.time + minutes(10); subject.now.time < end;) {
+        subject.pass(milliseconds(100));
+        while (!subject.watches.empty()) {
+            auto const watch = subject.watch();
+            subject.hear(heard::WatchOpened{watch.id});
+            subject.line(watch.id, refusal);
+            subject.answer_calls();
+        }
+    }
+    EXPECT_EQ(state_of(subject), "failing");
+    EXPECT_LE(std::ranges::count(subject.logs, "kubernetes-works-again", &action::Log::event), 2);
+}
+
 TEST(KubernetesReporter, GarbageInAWatchIsItsEnd) {
     Subject subject;
     auto const watch = subject.begin({});
