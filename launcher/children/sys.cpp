@@ -206,16 +206,19 @@ UniqueFd open_process(pid_t pid, char const* file, int flags = O_RDONLY | O_CLOE
     return UniqueFd{::open(("/proc/" + std::to_string(pid) + "/" + file).c_str(), flags)};
 }
 
+Marks marks_in(std::uint64_t falling, std::uint64_t locks, process::MarkLimits const& limits) {
+    return {.falling = falling >= process::lowest_mark && falling <= process::highest_mark ? falling : 0,
+            .rising = limits.mark_of_locks(locks),
+            .is_rising_set = limits.is_set(locks)};
+}
+
 Marks read_marks(int file, process::MarkLimits const& limits) {
     char text[4096];
     ssize_t const size = file >= 0 ? ::read(file, text, sizeof text) : -1;
     if (size <= 0) return {};
     std::string_view const all{text, static_cast<std::size_t>(size)};
-    std::uint64_t const falling = number_of_row(all, "Max realtime timeout", 0);
-    std::uint64_t const locks = number_of_row(all, "Max file locks", RLIM_INFINITY);
-    return {.falling = falling >= process::lowest_mark && falling <= process::highest_mark ? falling : 0,
-            .rising = limits.mark_of_locks(locks),
-            .is_rising_set = limits.is_set(locks)};
+    return marks_in(number_of_row(all, "Max realtime timeout", 0), number_of_row(all, "Max file locks", RLIM_INFINITY),
+                    limits);
 }
 
 /// What /proc/pid/status says. A name cannot fake a line: newlines in it are escaped. Source: proc(5).
@@ -247,7 +250,16 @@ private:
 
 }  // namespace
 
-Marks RealSys::marks_of(pid_t pid) { return read_marks(open_process(pid, "limits").get(), spawner_.mark_limits()); }
+/// The file says the same of all processes, and takes ten times as long; the call is for those of our own user, unless
+/// we have CAP_SYS_RESOURCE. Source: prlimit(2).
+Marks RealSys::marks_of(pid_t pid) {
+    rlimit falling{};
+    rlimit locks{};
+    if (pid > 0 && ::prlimit(pid, RLIMIT_RTTIME, nullptr, &falling) == 0 &&
+        ::prlimit(pid, RLIMIT_LOCKS, nullptr, &locks) == 0)
+        return marks_in(falling.rlim_max, locks.rlim_max, spawner_.mark_limits());
+    return read_marks(open_process(pid, "limits").get(), spawner_.mark_limits());
+}
 
 pid_t RealSys::parent_of(pid_t pid) {
     ProcessStatusText const status(open_process(pid, "status").get());
