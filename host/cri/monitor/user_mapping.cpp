@@ -3,13 +3,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <string_view>
 
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/base/mount_table.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 
@@ -24,17 +24,11 @@ Result<> write_ids(std::string const& path, IdRange const& ids) {
     return {};
 }
 
-/// The type of the file system that a descriptor is on, by its mount's line in /proc/self/mountinfo.
-std::string file_system_of(int file) {
-    auto const info = read_file("/proc/self/fdinfo/" + std::to_string(file), 4096);
+/// The type of the file system that a path is on.
+std::string file_system_of(std::string const& path) {
     auto const mounts = read_file("/proc/self/mountinfo", 64U << 20U);
-    constexpr std::string_view key = "mnt_id:\t";
-    auto const at = info ? info->find(key) : std::string::npos;
-    if (at == std::string::npos || !mounts) return "unknown";
-    std::string const number = info->substr(at + key.size(), info->find('\n', at) - at - key.size());
-    auto const line = ("\n" + *mounts).find("\n" + number + " ");
-    auto const dash = line == std::string::npos ? line : mounts->find(" - ", line);
-    return dash == std::string::npos ? "unknown" : mounts->substr(dash + 3, mounts->find(' ', dash + 3) - dash - 3);
+    auto const mount = mounts ? mount_above(*mounts, path) : std::nullopt;
+    return mount ? std::string(mount->type) : "unknown";
 }
 
 }  // namespace
@@ -78,11 +72,10 @@ Result<> mount_mapped(std::string const& source, std::string const& target, int 
     if (user_namespace >= 0 && ::syscall(SYS_mount_setattr, tree.get(), "", AT_EMPTY_PATH | AT_RECURSIVE, &attributes,
                                          sizeof attributes) != 0) {
         int const error = errno;
-        UniqueFd const file{::open(source.c_str(), O_PATH | O_CLOEXEC)};
         std::string const what = "map the owners of " + source;
         if (error == EINVAL)
             return fail(ErrorKind::unsupported, what,
-                        "its file system, or one below it, cannot do that (" + file_system_of(file.get()) + ")");
+                        "its file system, or one below it, cannot do that (" + file_system_of(source) + ")");
         return fail(error, what);
     }
     if (::syscall(SYS_move_mount, tree.get(), "", AT_FDCWD, target.c_str(), MOVE_MOUNT_F_EMPTY_PATH) != 0)
