@@ -74,7 +74,9 @@ private:
         std::string container;
         pid_t pid;
         TimePoint deadline;
-        pid_t command = 0;  // of `execute`: what it has started
+        // Of `execute`:
+        std::string pid_file = {};
+        pid_t command = 0;  // what it has started
         bool is_aborted = false;
         std::uint64_t session = 0;  // of a command whose client is there, in place of `client` and `sequence`
     };

@@ -367,8 +367,7 @@ void Monitor::execute(Client client, Received& received) {
         received.descriptors[0].get(), received.descriptors[1].get());
     if (!pid) return answer(client, request.sequence, std::unexpected(pid.error()));
     jobs_.push_back(
-        {Kind::execute, client, request.sequence, request.texts[execute_process], *pid, steady_now() + runtime_limit});
-    jobs_.back().container = request.container + "\n" + pid_file;
+        {Kind::execute, client, request.sequence, request.container, *pid, steady_now() + runtime_limit, pid_file});
 }
 
 Result<> Monitor::start_command(std::uint64_t session, std::string const& container, std::string const& process,
@@ -382,7 +381,7 @@ Result<> Monitor::start_command(std::uint64_t session, std::string const& contai
     auto const number = [](UniqueFd const& end) { return end ? end.get() : -1; };
     pid_t const pid =
         TRY(run_runtime(*found, words, number(streams.input), number(streams.output), number(streams.errors)));
-    jobs_.push_back({Kind::execute, 0, 0, container + "\n" + pid_file, pid, steady_now() + runtime_limit});
+    jobs_.push_back({Kind::execute, 0, 0, container, pid, steady_now() + runtime_limit, pid_file});
     jobs_.back().session = session;
     return {};
 }
@@ -390,9 +389,8 @@ Result<> Monitor::start_command(std::uint64_t session, std::string const& contai
 /// To whoever waits for the end of a job.
 void Monitor::report(Job const& job, Result<std::int64_t> const& result) {
     if (job.session == 0) return answer(job.client, job.sequence, result);
-    std::string const pid_file = job.container.substr(job.container.find('\n') + 1);
-    ::unlink(pid_file.c_str());
-    ::unlink(pid_file.substr(0, pid_file.size() - (sizeof ".pid" - 1)).c_str());
+    ::unlink(job.pid_file.c_str());
+    ::unlink(job.pid_file.substr(0, job.pid_file.size() - (sizeof ".pid" - 1)).c_str());
     sessions_.command_ended(job.session, result);
 }
 
@@ -425,8 +423,8 @@ void Monitor::finish_end() {
     if (first_ != 0) {
         ::kill(first_, SIGKILL);
         // It ends after all others of its namespace, and those of them that are our children are ours to reap.
-        while (::waitpid(-1, nullptr, 0) != first_ && errno != ECHILD) {
-        }
+        for (pid_t ended = 0; ended != first_ && (ended >= 0 || errno == EINTR);)
+            ended = ::waitpid(-1, nullptr, 0);
         first_ = 0;
     }
     answer(ending_->first, ending_->second, 0);
@@ -434,7 +432,7 @@ void Monitor::finish_end() {
 }
 
 void Monitor::job_ended(Job job, int status) {
-    std::string const id = job.container.substr(0, job.container.find('\n'));
+    std::string const& id = job.container;
     Container* const container = find(id);
     int const code = exit_code_of(status);
     if (!container) {
@@ -452,7 +450,7 @@ void Monitor::job_ended(Job job, int status) {
         if (is_done || ending_) destroyed(id);
         answer(job.client, job.sequence, is_done ? Result<std::int64_t>(0) : std::unexpected(error));
     } else if (job.kind == Kind::execute) {
-        auto const pid = code == 0 ? read_pid(job.container.substr(id.size() + 1)) : std::nullopt;
+        auto const pid = code == 0 ? read_pid(job.pid_file) : std::nullopt;
         auto const current = std::ranges::find(jobs_, job.pid, &Job::pid);
         if (pid && current != jobs_.end()) {
             current->command = *pid;
