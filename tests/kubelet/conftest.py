@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import pytest
+from cluster_place import ClusterNode
 from node_place import PROGRAMS, Node
 
 
@@ -27,11 +28,20 @@ def area():
     shutil.rmtree(place)
 
 
-@pytest.fixture
-def node(area):
-    made = Node(area)
+def checked(made):
+    """What a fixture gives, which is looked at behind the test."""
     yield made
     try:
         made.check_nothing_is_left()
     finally:
         made.close()
+
+
+@pytest.fixture
+def node(area):
+    yield from checked(Node(area))
+
+
+@pytest.fixture
+def cluster(area):
+    yield from checked(ClusterNode(area))

@@ -4,20 +4,8 @@ import os
 import re
 import subprocess
 
-import pytest
-from cluster_place import ClusterNode
 from node_place import PATIENCE, PROGRAMS, is_ready
 from test_pods_of_the_api import main
-
-
-@pytest.fixture
-def cluster(area):
-    made = ClusterNode(area)
-    yield made
-    try:
-        made.check_nothing_is_left()
-    finally:
-        made.close()
 
 
 def words_of(cluster, protocol, *words):

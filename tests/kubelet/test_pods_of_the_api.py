@@ -1,18 +1,6 @@
 """A cluster of one node: pods that are created by the API, and end by it."""
 
-import pytest
-from cluster_place import ClusterNode
 from node_place import is_ready, restarts_of, wait_until
-
-
-@pytest.fixture
-def cluster(area):
-    made = ClusterNode(area)
-    yield made
-    try:
-        made.check_nothing_is_left()
-    finally:
-        made.close()
 
 
 def main(image, script, **more):
