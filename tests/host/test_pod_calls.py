@@ -10,7 +10,7 @@ import grpc
 import pytest
 from cri_place import PATIENCE, code_of
 from image_place import area, needs_root  # noqa: F401 (fixtures)
-from pod_place import busybox, command_of, family_of, pods  # noqa: F401 (fixture)
+from pod_place import PodHost, busybox, command_of, family_of, pods  # noqa: F401 (fixture)
 
 pytestmark = needs_root
 
@@ -73,6 +73,42 @@ def test_a_client_that_goes_takes_its_command_along(pods, sleeper):
     call.cancel()
     while sleeping(pods, 775):
         assert time.monotonic() < until
+
+
+# Its runtime has started a command, and has not told anybody yet.
+SLOW_RUNTIME = """#!/bin/sh
+case " $* " in
+*" exec "*) crun "$@"; code=$?; echo started > {gate}; read -r go < {gate}; exit $code;;
+esac
+exec crun "$@"
+"""
+
+
+@pytest.mark.parametrize("way", ["client goes", "timeout"])
+def test_an_end_while_the_command_is_being_started(area, way):
+    runtime, gate = area / "slow-runtime", area / "gate"
+    os.mkfifo(gate)
+    runtime.write_text(SLOW_RUNTIME.format(gate=gate))
+    runtime.chmod(0o755)
+    pods = PodHost(area, {"runtime": str(runtime)})
+    try:
+        container = pods.run_container(pods.run_pod(), pods.install("busybox", busybox()), "sleep", "1000")
+        call = begin(pods, container, "sleep", "778", timeout=1 if way == "timeout" else 0)
+        assert gate.read_text() == "started\n"
+        assert sleeping(pods, 778)
+        if way == "timeout":
+            assert code_of(call.result)[0] == grpc.StatusCode.DEADLINE_EXCEEDED
+        else:
+            call.cancel()
+            pods.call("Version")  # on the same connection: the daemon has read that the client has gone
+        gate.write_text("go\n")
+        until = time.monotonic() + PATIENCE
+        while sleeping(pods, 778):
+            assert time.monotonic() < until, "it runs for ever"
+        pods.remove_everything()
+        pods.check_nothing_is_left()
+    finally:
+        pods.close()
 
 
 def test_much_output_is_bounded(pods, sleeper):

@@ -27,9 +27,13 @@ void ExecSync::start(std::string const& container, std::string const& process, D
     auto const self = shared_from_this();
     monitor::Message message{.kind = monitor::Kind::execute, .container = container};
     message.texts = {process};
-    sequence_ =
-        link_->ask(std::move(message), [self](Result<std::int64_t> const& exit_code) { self->ended(exit_code); },
-                   {output_writer_.get(), errors_writer_.get()});
+    auto const answered = [self, process](Result<std::int64_t> const& exit_code) {
+        // Not before: until then the monitor reads from them which process it is to kill.
+        ::unlink(process.c_str());
+        ::unlink((process + ".pid").c_str());
+        self->ended(exit_code);
+    };
+    sequence_ = link_->ask(std::move(message), answered, {output_writer_.get(), errors_writer_.get()});
     output_writer_ = {};
     errors_writer_ = {};
     read(output_, outcome_.output);

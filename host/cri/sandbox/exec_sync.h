@@ -26,8 +26,8 @@ public:
 
     ExecSync(net::Loop& loop, std::shared_ptr<MonitorLink> link, Pipe output, Pipe errors);
 
-    /// `process`: path of its process.json. `timeout` zero: no limit; else the error is `timeout`. `done` is called
-    /// once.
+    /// `process`: path of its process.json, which is removed at its end. `timeout` zero: no limit; else the error is
+    /// `timeout`. `done` is called once.
     void start(std::string const& container, std::string const& process, Duration timeout, Done done);
     /// Kills it: nobody waits for it any more.
     void abandon();

@@ -68,17 +68,16 @@ void Pods::begin_command(CallPtr const& call, std::string const& id, std::string
     auto const link = link_of(pod);
     auto output = make_pipe();
     auto errors = make_pipe();
-    if (!link || !output || !errors)
+    if (!link || !output || !errors) {
+        ::unlink(file.c_str());
         return call->finish({Code::unavailable, "a command cannot be started in container " + id});
+    }
     auto const command = std::make_shared<ExecSync>(around_.loop, link, *std::move(output), *std::move(errors));
     std::weak_ptr<ExecSync> const weak = command;
     call->when_abandoned([weak] {
         if (auto const running = weak.lock()) running->abandon();
     });
-    command->start(id, file, timeout, [call, file](Result<ExecSync::Outcome> outcome) {
-        // Files of a few hundred bytes, in memory.
-        ::unlink(file.c_str());
-        ::unlink((file + ".pid").c_str());
+    command->start(id, file, timeout, [call](Result<ExecSync::Outcome> outcome) {
         if (!outcome) return call->finish(http::grpc::status_of(outcome.error()));
         v1::ExecSyncResponse response;
         response.set_exit_code(outcome->exit_code);
