@@ -390,6 +390,7 @@ void Core::apply(SaveFailed const& event) {
 }
 
 void Core::apply(SpaceSeen const& event) {
+    bool const is_first = !std::exchange(has_seen_space_, true);
     if (event.is_one_file_system) ledger_.set_one_file_system(*event.is_one_file_system);
     for (auto const& [file_system, bytes] : event.free)
         ledger_.set_free(file_system, bytes);
@@ -400,6 +401,11 @@ void Core::apply(SpaceSeen const& event) {
         keep_promise(key, found->second);
     }
     mark_waiting();
+    if (!is_first) return;
+    for (auto const& [key, volume] : volumes_)
+        mark(key);
+    for (auto const& [id, tree] : trees_)
+        mark_tree(id);
 }
 
 void Core::apply(VaultSeen const& event) {

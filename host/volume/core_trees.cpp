@@ -47,11 +47,12 @@ void Core::advance(std::string const& id, Tree& tree) {
     }
     if (!tree.row) return save(id, tree, TreeRow{.id = id, .digest = tree.config->digest});
     tree.state = std::max(tree.state, State::resolved_tag);
+    if (!has_seen_space_) return;
     std::uint64_t const bytes = tree.config->most_bytes;
     if (auto const left = ledger_.available(FileSystem::clear); !left || bytes > *left)
         return fail(tree, {FailureClass::room, left ? "Remaining disk space " + std::to_string(*left) +
                                                           ", content needs " + std::to_string(bytes)
-                                                    : "the free space is not known yet"});
+                                                    : "the free space of the pool cannot be found out"});
     start(tree, {.kind = Job::Kind::fetch, .content = id, .digest = tree.row->digest, .bytes = bytes});
 }
 

@@ -75,6 +75,7 @@ void Core::begin(VolumeKey const& key, Volume& volume) {
     }
     VolumeConfig const& config = *volume.config;
     if (config.is_encrypted && !is_unlocked_) return fail(volume, {FailureClass::vault, vault_problem_});
+    if (!has_seen_space_) return;
     if (auto lack = lack_of_room(volume, config.most_bytes)) return fail(volume, *std::move(lack));
     volume.retry.reset();
     save(key, volume,
@@ -114,6 +115,7 @@ void Core::maintain(Volume& volume) {
         volume.retry.reset();
         return;
     }
+    if (!has_seen_space_) return;
     if (auto lack = lack_of_room(volume, volume.config->most_bytes - row.bytes)) return fail(volume, *std::move(lack));
     start(volume, {.kind = Job::Kind::grow, .volume = row.key, .bytes = volume.config->most_bytes});
 }
@@ -322,7 +324,7 @@ std::optional<State> Core::source_state(Volume const& volume) const {
 std::optional<Failure> Core::lack_of_room(Volume const& volume, std::uint64_t bytes) const {
     FileSystem const file_system = file_system_of(volume.config->is_encrypted);
     auto const left = ledger_.available(file_system);
-    if (!left) return Failure{FailureClass::room, "the free space is not known yet"};
+    if (!left) return Failure{FailureClass::room, "the free space of its file system cannot be found out"};
     if (bytes <= *left) return std::nullopt;
     return Failure{FailureClass::room,
                    "Remaining disk space " + std::to_string(*left) + ", volume needs " + std::to_string(bytes)};

@@ -131,6 +131,18 @@ TEST_F(CoreTest, RoomIsWaitedFor) {
     EXPECT_THAT(on(SpaceSeen{{{FileSystem::clear, 200 * gib}}, {}}), ElementsAre("save intent", "INITIAL/"));
 }
 
+TEST(CoreAtStart, NothingFailsBeforeTheFreeSpaceIsKnown) {
+    Core fresh(Settings{});
+    fresh.on(Put{blank(1)}, BootTime{});
+    EXPECT_FALSE(fresh.status(key(1))->error);
+    fresh.take();
+    fresh.on(SpaceSeen{}, BootTime{});
+    ASSERT_TRUE(fresh.status(key(1))->error) << "it was looked at, and is not known";
+    EXPECT_EQ(fresh.status(key(1))->error->text, "the free space of its file system cannot be found out");
+    fresh.on(SpaceSeen{{{FileSystem::clear, 10 * gib}}, {}}, BootTime{});
+    EXPECT_FALSE(fresh.status(key(1))->error);
+}
+
 TEST_F(CoreTest, NoByteIsPromisedTwice) {
     on(Put{blank(1, 6 * gib)});
     EXPECT_THAT(on(Put{blank(2, 6 * gib)}).front(), testing::HasSubstr("Remaining disk space"));
