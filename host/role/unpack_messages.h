@@ -20,8 +20,9 @@ inline constexpr std::array<std::string_view, 6> compression_names{"auto", "none
 /// The limits of an archive.
 struct UnpackLimits {
     std::uint64_t entries = 4'000'000;
-    std::uint64_t bytes = std::uint64_t{256} << 30;  ///< of the archive, uncompressed, and of all files, holes included
-    std::uint32_t depth = 1024;                      ///< of directories
+    std::uint64_t bytes = std::uint64_t{256}
+                          << 30;  ///< of the archive, uncompressed, and of all files, without their holes
+    std::uint32_t depth = 1024;   ///< of directories
     std::uint32_t seconds = 6 * 3600;
     std::uint64_t least_free_bytes = 64 << 20;  ///< of the target's file system, which stay free for others
     std::uint64_t least_free_inodes = 64;

@@ -48,6 +48,10 @@ public:
         while (state_->avail_out > 0) {
             auto const bytes = TRY(input_.peek());
             if (is_between_members_ && bytes.empty()) break;
+            if (is_between_members_ && bytes.front() == 0) {
+                input_.use(zeros_at_the_beginning(bytes));
+                continue;
+            }
             if (is_between_members_) begin_member();
             std::uint32_t const room = state_->avail_out;
             state_->next_in = const_cast<unsigned char*>(bytes.data());
@@ -64,6 +68,11 @@ public:
     }
 
 private:
+    /// Tapes and fixed blocks are filled up with zeros, which gzip(1) ignores.
+    static std::size_t zeros_at_the_beginning(std::span<unsigned char const> bytes) {
+        auto const end = std::ranges::find_if(bytes, [](unsigned char byte) { return byte != 0; });
+        return static_cast<std::size_t>(end - bytes.begin());
+    }
     /// Resets the state for the next member; the output goes on where it is.
     void begin_member() {
         unsigned char* const next_out = state_->next_out;

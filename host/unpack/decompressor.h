@@ -34,7 +34,7 @@ private:
 };
 
 /// Decompresses a stream. Several streams in a row count as one, as in gzip(1), zstd(1), xz(1) and bzip2(1). If
-/// something that is not a stream follows, it is an error.
+/// something that is not a stream follows, it is an error, except zeros behind gzip.
 class Decompressor {
 public:
     virtual ~Decompressor() = default;

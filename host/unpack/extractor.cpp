@@ -63,7 +63,12 @@ Extractor::Extractor(int root, role::Unpack const& job, Pace& pace)
 
 bool Extractor::is_ours(std::string const& path) const { return ours_.contains(std::hash<std::string>{}(path)); }
 
+bool Extractor::is_skipped(std::vector<std::string> const& name) const {
+    return skipped_.contains(std::hash<std::string>{}(join(name, name.size())));
+}
+
 void Extractor::remember(Entry const& entry) {
+    if (!skipped_.empty()) skipped_.erase(std::hash<std::string>{}(entry.path()));
     // The directories above count, too: a whiteout next to them does not remove what this archive has put into them.
     for (std::size_t count = entry.name.size(); count > 0; --count)
         if (!ours_.insert(std::hash<std::string>{}(join(entry.name, count))).second) break;
@@ -72,7 +77,10 @@ void Extractor::remember(Entry const& entry) {
 Result<> Extractor::add(Entry const& entry, Archive& archive) {
     if (++entries_ > limits_.entries)
         return fail(ErrorKind::refused, "archive has more than " + std::to_string(limits_.entries) + " entries");
-    file_bytes_ += std::min(entry.size, limits_.bytes + 1);
+    if (entry.size > largest_file)
+        return fail(ErrorKind::refused, "extract " + json::quoted(entry.path(), 200),
+                    "it is larger than " + std::to_string(largest_file) + " bytes");
+    file_bytes_ += std::min(entry.data.value_or(entry.size), limits_.bytes + 1);  // holes take no room
     if (file_bytes_ > limits_.bytes)
         return fail(ErrorKind::refused, "files are larger than " + std::to_string(limits_.bytes) + " bytes");
     TRY(pace_.step());
@@ -101,7 +109,7 @@ Result<> Extractor::apply(Entry const& entry, Archive& archive) {
         case Entry::Kind::symbolic_link: return make_symbolic_link(entry);
         case Entry::Kind::hard_link: return make_hard_link(entry);
         case Entry::Kind::fifo: return make_fifo(entry);
-        case Entry::Kind::device: ++skipped_devices_; return {};
+        case Entry::Kind::device: return leave_out(entry);
     }
     std::unreachable();
 }
@@ -329,11 +337,25 @@ Result<> Extractor::make_fifo(Entry const& entry) {
     return {};
 }
 
+/// A device is not made, since a machine has its own, and neither is a link to one. What a lower layer has in its place
+/// goes all the same.
+Result<> Extractor::leave_out(Entry const& entry) {
+    ++skipped_devices_;
+    skipped_.insert(std::hash<std::string>{}(entry.path()));
+    auto const parent = tree_.find_directory(entry.name, entry.name.size() - 1);
+    if (!parent) return {};
+    return make_way(*parent, entry);
+}
+
 /// Makes a hard link. Returns false when the target does not exist (yet).
 Result<bool> Extractor::link(Entry const& entry) {
     if (entry.linked.empty())
         return fail(ErrorKind::corrupt, "entry " + json::quoted(entry.path()) + " is a link to the root");
     if (entry.linked == entry.name) return true;  // a link to itself changes nothing
+    if (is_skipped(entry.linked)) {
+        TRY(leave_out(entry));
+        return true;
+    }
     auto const target_parent = tree_.find_directory(entry.linked, entry.linked.size() - 1);
     if (!target_parent) return false;
     UniqueFd const target(open_beneath(*target_parent, ".", O_RDONLY | O_DIRECTORY, 0, RESOLVE_BENEATH));
@@ -361,7 +383,7 @@ Result<bool> Extractor::link(Entry const& entry) {
 
 Result<> Extractor::make_hard_link(Entry const& entry) {
     if (TRY(link(entry))) {
-        remember(entry);
+        if (!is_skipped(entry.linked)) remember(entry);
         return {};
     }
     if (late_links_.size() == most_late_links)

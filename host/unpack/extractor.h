@@ -15,6 +15,10 @@
 
 namespace triton::unpack {
 
+/// The largest file, with its holes: /var/log/lastlog has hundreds of gigabytes of them when a user has a large number.
+/// The bytes that are written are limited by the archive, and by the room on the disk.
+inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 44;
+
 /// Applies the entries of one archive to a tree, which may already have lower layers, by the rules of the OCI image
 /// format. A directory over a directory keeps its content and gets new attributes. Everything else replaces what was
 /// there. A whiteout removes what lower layers have. The author of the archive controls all of it. Source: OCI
@@ -47,19 +51,22 @@ private:
     Result<> make_symbolic_link(Entry const& entry);
     Result<> make_hard_link(Entry const& entry);
     Result<> make_fifo(Entry const& entry);
+    Result<> leave_out(Entry const& entry);
     Result<> make_way(int parent, Entry const& entry);
     Result<bool> link(Entry const& entry);
     Result<> write_content(int file, Entry const& entry, Archive& archive);
     Result<> set_attributes(int file, Entry const& entry);
     Result<> set_link_attributes(int parent, Entry const& entry);
     void remember(Entry const& entry);
+    [[nodiscard]] bool is_skipped(std::vector<std::string> const& name) const;
     [[nodiscard]] bool is_ours(std::string const& path) const;
 
     role::UnpackLimits limits_;
     bool applies_whiteouts_;
     Pace& pace_;
     Tree tree_;
-    std::unordered_set<std::size_t> ours_;  // hashes of the paths that this archive has made
+    std::unordered_set<std::size_t> ours_;     // hashes of the paths that this archive has made
+    std::unordered_set<std::size_t> skipped_;  // hashes of the paths of devices: links to them are left out, too
     std::vector<Entry> late_links_;
     std::uint64_t entries_ = 0;
     std::uint64_t file_bytes_ = 0;

@@ -88,7 +88,7 @@ private:
 Result<Answer> do_job(role::Started& started, role::Unpack job, std::vector<UniqueFd> descriptors) {
     job.limits.depth = std::min(job.limits.depth, deepest);
     role::Confinement confinement{.role = role::Role::unpack, .root = std::move(descriptors[1]), .readable = {}};
-    confinement.most_file_bytes = job.limits.bytes;
+    confinement.most_file_bytes = largest_file;
     confinement.most_memory = memory;
     confinement.most_open_files = 2 * job.limits.depth + 64;
     TRY(role::confine(std::move(confinement), started));

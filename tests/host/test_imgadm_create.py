@@ -307,3 +307,27 @@ def script_prepares(area, place):
     assert len(host.uuids()) == 2 and host.left_over() == []
     missing = host.run("create", machine, "-s", area / "none", code=1).stderr
     assert missing == f"imgadm: error (ResourceNotFound): cannot find {area}/none: No such file or directory\n"
+
+
+@pytest.mark.parametrize("pieces", [[(0, b"first"), (453 << 30, b"last")], [(5 << 20, b"middle")], []], ids=["ends", "middle", "none"])
+def test_a_file_of_holes_is_small_in_an_image_too(area, host, pieces):
+    """/var/log/lastlog, where a user has a large number."""
+    tree = fill(area / "tree", {"usr/bin/x": "1", "var/log/lastlog": ""})
+    with (tree / "var/log/lastlog").open("wb") as file:
+        for at, data in pieces:
+            file.seek(at)
+            file.write(data)
+        file.truncate(454 << 30)
+    manifest = area / "m.json"
+    manifest.write_text(json.dumps({"name": "sparse", "version": "1"}))
+    host.run("create", tree, "-m", manifest, "-o", area / "out")
+    (archive,), (described,) = (area / "out").glob("*.tar"), (area / "out").glob("*.imgmanifest")
+    assert archive.stat().st_size < 1 << 20
+    host.run("install", "-m", described, "-f", archive)
+    (uuid,) = host.uuids()
+    lastlog = host.tree(uuid) / "var/log/lastlog"
+    assert lastlog.stat().st_size == 454 << 30 and lastlog.stat().st_blocks * 512 < 1 << 20
+    with lastlog.open("rb") as file:
+        for at, data in pieces:
+            file.seek(at)
+            assert file.read(len(data)) == data

@@ -238,6 +238,16 @@ def test_layer_over_layer(case, tmp_path):
     assert names(apply(tmp_path, BASE, archive(*entries))) == expected
 
 
+@pytest.mark.parametrize("zeros", [1, 512, 300_000, 1_000_000])
+def test_gzip_may_be_filled_up_with_zeros(zeros, tmp_path):
+    """As gzip(1) and tar(1) have it; between members, too."""
+    half = len(LAYER) // 2
+    blob = gzip.compress(LAYER[:half], mtime=0) + bytes(zeros) + gzip.compress(LAYER[half:], mtime=0) + bytes(zeros)
+    assert json.loads(unpack(tmp_path, blob))["unpacked"]["diffId"] == sha256(LAYER)
+    (tmp_path / "other").mkdir()
+    assert unpack(tmp_path / "other", gzip.compress(LAYER) + bytes(zeros) + b"x").startswith("corrupt: gzip data are broken")
+
+
 def write_layout(directory: Path, layers: list[bytes]) -> None:
     blobs = directory / "blobs/sha256"
     blobs.mkdir(parents=True)
@@ -281,6 +291,24 @@ def test_same_as_umoci(case, tmp_path):
 
 
 # What others had to learn.
+
+
+DEVICE = {"type": tarfile.CHRTYPE, "devmajor": 1, "devminor": 3}
+
+
+@pytest.mark.parametrize("entries,expected", [
+    ([entry("null", **DEVICE), hard_link("also", "null")], {"below"}),
+    ([hard_link("also", "null"), entry("null", **DEVICE)], {"below"}),
+    ([entry("null", **DEVICE), hard_link("also", "null"), hard_link("third", "also")], {"below"}),
+    ([entry("below", **DEVICE)], set()),
+    ([entry("below/", mode=0o755), entry("below/x", b""), entry("below", **DEVICE)], set()),
+    ([entry("null", **DEVICE), hard_link("below", "null")], set()),
+    ([entry("null", **DEVICE), entry("null", b"a file now"), hard_link("also", "null")], {"below", "null", "also"}),
+    ([entry("d/null", **DEVICE)], {"below"}),
+], ids=["link", "link-first", "link-to-link", "over-a-file", "over-a-directory", "link-over-a-file", "replaced", "no-parent"])
+def test_devices_are_left_out_with_their_links_and_replace_what_was_there(entries, expected, tmp_path):
+    root = apply(tmp_path, archive(entry("below", b"of a lower layer")), archive(*entries))
+    assert names(root) == expected
 
 
 def test_hard_link_may_come_before_its_target(tmp_path):
@@ -552,6 +580,17 @@ def test_broken_sparse_file_is_refused(tmp_path, pieces, data):
     """GNU tar and Go refuse it; libarchive would complete it with zeros."""
     answer = unpack(tmp_path, sparse(10_000, pieces, data))
     assert answer.startswith("corrupt: archive is broken: "), answer
+
+
+def test_holes_take_no_room(tmp_path):
+    """/var/log/lastlog has 292 bytes for each number of a user up to the largest."""
+    size = 453 << 30
+    root = apply(tmp_path, sparse(size, [(0, 5), (size - 5, 5)], b"firstlast"[:5] + b"final"))
+    assert (root / "f").stat().st_size == size and (root / "f").stat().st_blocks * 512 < 1 << 20
+
+
+def test_an_empty_file_of_holes_has_a_size(tmp_path):
+    assert (apply(tmp_path, sparse(300 << 30, [(300 << 30, 0)], b"")) / "f").stat().st_size == 300 << 30
 
 
 @pytest.mark.parametrize("what", ["free", "free-inodes"])
