@@ -220,11 +220,15 @@ Result<UniqueFd> memory_file(std::string_view text) {
 Result<role::Signed> check_signature(JobSettings const& settings, SignatureRequest const& request) {
     UniqueFd const signature = TRY(memory_file(request.signature));
     UniqueFd const keys = TRY(memory_file(request.keys));
+    UniqueFd const roots = TRY(memory_file(request.roots));
+    UniqueFd const sums = request.sums ? TRY(memory_file(*request.sums)) : UniqueFd();
+    int const signed_file = request.sums ? sums.get() : request.signed_file;
     auto process = TRY(start(settings));
-    std::array const fds{request.signed_file, signature.get(), keys.get()};
-    TRY(role::send(process.channel(), role::CheckSignature{request.kind, request.name, request.digest}, soon(), fds));
+    std::array const fds{signed_file, signature.get(), keys.get(), roots.get()};
+    TRY(role::send(process.channel(), role::CheckSignature{request.kind, request.name, request.digest}, soon(),
+                   std::span(fds).first(role::has_roots(request.kind) ? 4 : 3)));
     struct stat status{};
-    if (::fstat(request.signed_file, &status) != 0) return fail(errno, "look at the signed file");
+    if (::fstat(signed_file, &status) != 0) return fail(errno, "look at the signed file");
     TimePoint const deadline = steady_now() + time_for(static_cast<std::uint64_t>(status.st_size));
     role::Packet const packet = TRY(receive_from(process, deadline, settings.cancel));
     auto const answer = TRY((decode_answer<role::Signed>(process, packet.text)));

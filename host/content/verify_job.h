@@ -112,9 +112,11 @@ struct SignatureRequest {
     role::SignatureKind kind = role::SignatureKind::minisign;
     std::string name;  ///< of the file, as its signer knows it
     role::Digest digest;
-    int signed_file = -1;   ///< minisign: the file; openpgp-sums: SHA256SUMS. Borrowed
-    std::string signature;  ///< its content; empty for sums that are signed inline
-    std::string keys;       ///< minisign: public keys, one a line; openpgp-sums: certificates, armored or not
+    int signed_file = -1;                  ///< the file. Borrowed
+    std::optional<std::string> sums = {};  ///< openpgp-sums: the content of SHA256SUMS, unless that is the file
+    std::string signature;                 ///< its content; empty for sums that are signed inline
+    std::string keys;  ///< minisign: public keys, one a line; OpenPGP: certificates, armored or not; X.509: in PEM
+    std::string roots = {};  ///< of X.509: the certificates that are trusted by themselves, in PEM
 };
 
 /// Errors: `denied` for a signature that is not good, with the reason; `refused`: "cancelled"; `timeout`.

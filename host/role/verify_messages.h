@@ -90,12 +90,24 @@ struct ReadDisk {
     disk::Format format = disk::Format::raw;
 };
 
-enum class SignatureKind : std::uint8_t { minisign, openpgp_sums };
-inline constexpr std::array<std::string_view, 2> signature_kind_names{"minisign", "openpgp-sums"};
+enum class SignatureKind : std::uint8_t {
+    minisign,
+    openpgp_sums,  ///< of OpenPGP, over a file SHA256SUMS
+    openpgp,       ///< of OpenPGP, over the file itself
+    cms,           ///< Cryptographic Message Syntax with X.509 certificates, over the file itself
+    x509,          ///< the bare signature of a key with an X.509 certificate, over the digest of the file
+};
+inline constexpr std::array<std::string_view, 5> signature_kind_names{"minisign", "openpgp-sums", "openpgp", "cms",
+                                                                      "x509"};
+static_assert(signature_kind_names.size() == static_cast<std::size_t>(SignatureKind::x509) + 1);
 
-/// Job: check that somebody trusted has signed that the file `signed_name` has this digest. Has 3 descriptors: what is
-/// signed (minisign: the file itself; openpgp-sums: SHA256SUMS), the signature (empty if the sums are signed inline),
-/// and the keys: public keys of minisign, one a line; or certificates of OpenPGP.
+/// Whether a signature of this kind is checked with certificates that lead to a root.
+constexpr bool has_roots(SignatureKind kind) { return kind == SignatureKind::cms || kind == SignatureKind::x509; }
+
+/// Job: check that a trusted key has signed that the file `signed_name` has this digest. Has 3 descriptors: the signed
+/// file (openpgp-sums: SHA256SUMS), the signature (empty if the sums are signed inline), and the keys: public keys of
+/// minisign, one a line; certificates of OpenPGP; or X.509 certificates in PEM. For the last the trusted roots in PEM
+/// are a fourth descriptor.
 struct CheckSignature {
     static constexpr std::string_view name = "signature";
     SignatureKind kind = SignatureKind::minisign;

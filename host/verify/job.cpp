@@ -23,6 +23,7 @@
 #include "host/verify/openpgp.h"
 #include "host/verify/read_to_end.h"
 #include "host/verify/receiver.h"
+#include "host/verify/x509.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
 
@@ -34,7 +35,7 @@ using role::Packet;
 using Job = std::variant<role::Receive, role::Check, role::ReadDocument, role::CheckSignature, role::ReadDisk>;
 
 constexpr milliseconds patience = std::chrono::seconds(30);
-constexpr std::size_t most_descriptors_of_job = 3;
+constexpr std::size_t most_descriptors_of_job = 4;
 constexpr std::uint64_t largest_small_file = 4 << 20;
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
@@ -57,7 +58,10 @@ DescriptorCount descriptors_of(Job const& job) {
         DescriptorCount operator()(role::Receive const& /*job*/) const { return {1, 1}; }
         DescriptorCount operator()(role::Check const& /*job*/) const { return {2, 2}; }
         DescriptorCount operator()(role::ReadDocument const& /*job*/) const { return {1, 2}; }
-        DescriptorCount operator()(role::CheckSignature const& /*job*/) const { return {3, 3}; }
+        DescriptorCount operator()(role::CheckSignature const& job) const {
+            std::size_t const count = role::has_roots(job.kind) ? 4 : 3;
+            return {count, count};
+        }
         DescriptorCount operator()(role::ReadDisk const& /*job*/) const { return {1, 1}; }
     };
     return std::visit(Visitor{}, job);
@@ -73,12 +77,6 @@ Result<Work> take_work(role::Channel& channel) {
     return Work{std::move(job), std::move(packet.descriptors)};
 }
 
-Result<std::uint64_t> size_of(int file) {
-    struct stat status{};
-    if (::fstat(file, &status) != 0) return fail(errno, "look at a file");
-    return static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
-}
-
 /// The limits of a job: the size of its files and its memory.
 Result<role::Confinement> confinement_for(Work& work) {
     role::Confinement confinement{.role = role::Role::verify, .most_memory = memory};
@@ -89,7 +87,7 @@ Result<role::Confinement> confinement_for(Work& work) {
     // a memfd is a file, and may hold a longer text than the document: "\u0000" for one byte
     if (std::holds_alternative<role::ReadDocument>(work.job)) confinement.most_file_bytes = 8 * largest_document;
     if (std::holds_alternative<role::CheckSignature>(work.job))
-        confinement.most_memory += TRY(size_of(work.descriptor(0).get()));
+        confinement.most_memory += TRY(size_of_file(work.descriptor(0).get()));
     return confinement;
 }
 
@@ -143,7 +141,7 @@ Result<> do_job(role::Channel& channel, role::ReadDocument const& job, Work& wor
 class Mapping {
 public:
     static Result<Mapping> of(int file) {
-        std::uint64_t const size = TRY(size_of(file));
+        std::uint64_t const size = TRY(size_of_file(file));
         if (size == 0) return Mapping(nullptr, 0);
         void* const memory_of_file = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, file, 0);
         if (memory_of_file == MAP_FAILED) return fail(errno, "map the signed file");
@@ -162,6 +160,14 @@ private:
     std::size_t size_;
 };
 
+Result<> check_content(std::span<char const> content, role::Digest const& digest) {
+    Hash hash(Hash::Algorithm::sha256);
+    hash.add(content);
+    std::string const hex = std::move(hash).take_hex();
+    if (hex != digest.hex()) return fail(ErrorKind::denied, "signature is for other content: sha256:" + hex);
+    return {};
+}
+
 Result<role::Signed> check_signed_file(role::CheckSignature const& job, Work& work) {
     Mapping const content = TRY(Mapping::of(work.descriptor(0).get()));
     std::string const signature = TRY(read_to_end(work.descriptor(1).get(), largest_small_file));
@@ -170,16 +176,28 @@ Result<role::Signed> check_signed_file(role::CheckSignature const& job, Work& wo
     if (!names_file(by.comment, job.signed_name))
         return fail(ErrorKind::denied,
                     "signature is for another file: its trusted comment does not say file:" + job.signed_name);
-    Hash hash(Hash::Algorithm::sha256);
-    hash.add(content.bytes());
-    std::string const hex = std::move(hash).take_hex();
-    if (hex != job.digest.hex()) return fail(ErrorKind::denied, "signature is for other content: sha256:" + hex);
+    TRY(check_content(content.bytes(), job.digest));
+    return by;
+}
+
+Result<role::Signed> check_certified(role::CheckSignature const& job, Work& work) {
+    std::string const signature = TRY(read_to_end(work.descriptor(1).get(), largest_small_file));
+    std::string const signers = TRY(read_to_end(work.descriptor(2).get(), largest_small_file));
+    std::string const roots = TRY(read_to_end(work.descriptor(3).get(), largest_small_file));
+    Certificates const certificates{.signers = signers, .roots = roots};
+    if (job.kind == role::SignatureKind::x509) return check_bare_signature(job.digest, signature, certificates);
+    role::Signed by = TRY(check_cms(work.descriptor(0).get(), signature, certificates));
+    Mapping const content = TRY(Mapping::of(work.descriptor(0).get()));
+    TRY(check_content(content.bytes(), job.digest));
     return by;
 }
 
 Result<> do_job(role::Channel& channel, role::CheckSignature const& job, Work& work) {
     switch (job.kind) {
         case role::SignatureKind::minisign: return answer(channel, TRY(check_signed_file(job, work)));
+        case role::SignatureKind::cms:
+        case role::SignatureKind::x509: return answer(channel, TRY(check_certified(job, work)));
+        case role::SignatureKind::openpgp:
         case role::SignatureKind::openpgp_sums: break;  // handled before the sandbox closes
     }
     return fail(ErrorKind::internal, "a signature is checked too late");
@@ -208,13 +226,19 @@ private:
 
 Result<> do_job(role::Channel& channel, role::ReadDisk const& job, Work& work) {
     int const file = work.descriptor(0).get();
-    OpenFile bytes(file, TRY(size_of(file)));
+    OpenFile bytes(file, TRY(size_of_file(file)));
     disk::Facts const facts = TRY(disk::read_header(job.format, bytes));
     return answer(channel, role::CheckedDisk{facts.virtual_bytes});
 }
 
 /// Checks OpenPGP signatures by a program that we execute, which has its own sandbox; what it confirms is read here.
 Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, Work& work) {
+    if (job.kind == role::SignatureKind::openpgp) {
+        std::string key = TRY(check_detached(started, work.descriptors));
+        Mapping const content = TRY(Mapping::of(work.descriptor(0).get()));
+        TRY(check_content(content.bytes(), job.digest));
+        return answer(started.channel, role::Signed{.key = std::move(key), .comment = ""});
+    }
     SignedSums const sums = TRY(check_sums(started, work.descriptors));
     role::Digest const digest = TRY(role::find_sum(sums.text, job.signed_name));
     if (digest != job.digest)
@@ -226,7 +250,8 @@ Result<> check_openpgp(role::Started& started, role::CheckSignature const& job, 
 Result<> run(role::Started& started) {
     Work work = TRY(take_work(started.channel));
     auto const* const signature = std::get_if<role::CheckSignature>(&work.job);
-    bool const executes = signature && signature->kind == role::SignatureKind::openpgp_sums;
+    bool const executes = signature && (signature->kind == role::SignatureKind::openpgp_sums ||
+                                        signature->kind == role::SignatureKind::openpgp);
     if (executes) return check_openpgp(started, *signature, work);
     if (std::holds_alternative<role::ReadDocument>(work.job)) {
         work.json = UniqueFd(::memfd_create("document", MFD_CLOEXEC | MFD_ALLOW_SEALING));

@@ -37,30 +37,43 @@ struct Outputs {
     UniqueFd status;
 };
 
+/// What gpgv checks.
+enum class Form : std::uint8_t {
+    sums,         ///< the file /sums, with a signature beside it
+    inline_sums,  ///< the file /sums, which contains its signature
+    input,        ///< its standard input, with a signature beside it
+};
+
+using Arguments = std::array<char const*, 9>;
+constexpr Arguments arguments_of(Form form) {
+    switch (form) {
+        case Form::sums: return {gpgv, "--status-fd", "3", "--keyring", "/keys", "/signature", "/sums"};
+        case Form::inline_sums: return {gpgv, "--status-fd", "3", "--keyring", "/keys", "--output", "-", "/sums"};
+        case Form::input: return {gpgv, "--status-fd", "3", "--keyring", "/keys", "/signature", "-"};
+    }
+    std::unreachable();
+}
+
 /// Becomes gpgv in a sandbox, or exits. This process has no other use.
 [[noreturn]] void become_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
-                              bool is_detached) {
+                              Form form, int input) {
     // The root is changed for a whole mount namespace, so it gets its own.
     bool const is_confined = ::unshare(CLONE_NEWNS) == 0 && role::confine(std::move(confinement), started).has_value();
     if (!is_confined || ::dup2(outputs.status.get(), status_descriptor) < 0 ||
-        ::dup2(outputs.text.get(), STDOUT_FILENO) < 0)
+        ::dup2(outputs.text.get(), STDOUT_FILENO) < 0 || (input >= 0 && ::dup2(input, STDIN_FILENO) < 0))
         ::_exit(126);
-    std::array const detached{gpgv,    "--status-fd", "3",     "--keyring",
-                              "/keys", "/signature",  "/sums", static_cast<char const*>(nullptr)};
-    std::array const inlined{
-        gpgv, "--status-fd", "3", "--keyring", "/keys", "--output", "-", "/sums", static_cast<char const*>(nullptr)};
+    Arguments const arguments = arguments_of(form);
     std::array<char*, 1> const environment{nullptr};
-    char const* const* const arguments = is_detached ? detached.data() : inlined.data();
-    ::execve(gpgv, const_cast<char* const*>(arguments), environment.data());
+    ::execve(gpgv, const_cast<char* const*>(arguments.data()), environment.data());
     ::_exit(127);
 }
 
-/// Runs gpgv to its end. Returns its exit status.
-Result<int> run_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs,
-                     bool is_detached) {
+/// Runs gpgv to its end. Returns its exit status. `input`: its standard input; -1: the one of this process.
+Result<int> run_gpgv(role::Started const& started, role::Confinement confinement, Outputs const& outputs, Form form,
+                     int input = -1) {
     pid_t const child = ::fork();
     if (child < 0) return fail(errno, "start gpgv");
-    if (child == 0) become_gpgv(started, std::move(confinement), outputs, is_detached);
+    if (child == 0) become_gpgv(started, std::move(confinement), outputs, form, input);
     int status = 0;
     while (::waitpid(child, &status, 0) < 0)
         if (errno != EINTR) return fail(errno, "wait for gpgv");
@@ -194,7 +207,8 @@ Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd
     inner.executes = true;
     outer.most_file_bytes = inner.most_file_bytes = largest_output;
     Outputs outputs{TRY(memory_file("text")), TRY(memory_file("status"))};
-    int const exit_status = TRY(run_gpgv(started, std::move(inner), outputs, is_detached));
+    int const exit_status =
+        TRY(run_gpgv(started, std::move(inner), outputs, is_detached ? Form::sums : Form::inline_sums));
     TRY(role::confine(std::move(outer), started));
     std::string const status = TRY(read_back(outputs.status));
     std::string key = TRY(read_status(status));
@@ -204,6 +218,27 @@ Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd
     if (!is_good) return fail(ErrorKind::denied, "signature is not good");
     if (!is_detached) sums = TRY(read_back(outputs.text));
     return SignedSums{std::move(sums), std::move(key)};
+}
+
+Result<std::string> check_detached(role::Started const& started, std::vector<UniqueFd> const& files) {
+    if (::access(gpgv, X_OK) != 0) return fail(ErrorKind::unsupported, "gpgv is not installed");
+    std::string const signature = TRY(read_to_end(files[1].get(), largest_signed_text));
+    std::string const armored = TRY(read_to_end(files[2].get(), largest_signed_text));
+    if (::lseek(files[0].get(), 0, SEEK_SET) != 0) return fail(errno, "read the signed file");
+    role::Confinement outer;
+    role::Confinement inner;
+    inner.files = {{"signature", signature}, {"keys", TRY(without_armor(armored))}};
+    inner.executes = true;
+    outer.most_file_bytes = inner.most_file_bytes = largest_output;
+    outer.most_memory += TRY(size_of_file(files[0].get()));  // it is mapped to be hashed
+    Outputs outputs{TRY(memory_file("text")), TRY(memory_file("status"))};
+    int const exit_status = TRY(run_gpgv(started, std::move(inner), outputs, Form::input, files[0].get()));
+    TRY(role::confine(std::move(outer), started));
+    std::string const status = TRY(read_back(outputs.status));
+    std::string key = TRY(read_status(status));
+    bool const is_good = exit_status == 0 || (exit_status == 2 && has_unknown_keys_only(status));
+    if (!is_good) return fail(ErrorKind::denied, "signature is not good");
+    return key;
 }
 
 }  // namespace triton::verify

@@ -22,6 +22,10 @@ struct SignedSums {
 /// Errors: `denied`: "signature is not good", with what gpgv said; `unsupported`: "gpgv is not installed".
 Result<SignedSums> check_sums(role::Started const& started, std::vector<UniqueFd> const& files);
 
+/// Checks a detached signature of OpenPGP over a file of any size in the same way; gpgv has the file as its standard
+/// input. `files`: the file, the signature, certificates. Returns the fingerprint of the primary key. Errors: as above.
+Result<std::string> check_detached(role::Started const& started, std::vector<UniqueFd> const& files);
+
 /// The fingerprint of the first good signature that gpgv reports with --status-fd. Errors: `denied`: there is none, or
 /// one by a known key is bad or expired, or its key is expired or revoked.
 /// Source: GnuPG, doc/DETAILS, "VALIDSIG"

@@ -1,8 +1,10 @@
 #include "host/verify/read_to_end.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace triton::verify {
@@ -19,6 +21,12 @@ Result<std::string> read_to_end(int source, std::uint64_t maximum) {
             return fail(ErrorKind::corrupt, "size is more than " + std::to_string(maximum) + " bytes");
         text.append(piece.data(), static_cast<std::size_t>(got));
     }
+}
+
+Result<std::uint64_t> size_of_file(int file) {
+    struct stat status{};
+    if (::fstat(file, &status) != 0) return fail(errno, "look at a file");
+    return static_cast<std::uint64_t>(std::max<off_t>(status.st_size, 0));
 }
 
 }  // namespace triton::verify

@@ -1,6 +1,8 @@
 // Verifies content for imgadm: hashes, documents, signatures. It has no network, and only the files that it is handed.
 
 #include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <span>
 
 #include <unistd.h>
@@ -9,6 +11,9 @@
 #include "host/verify/job.h"
 
 int main(int argc, char** argv) {
+    // OpenSSL compares the times of certificates by functions that read /etc/localtime, unless the time zone is known.
+    ::setenv("TZ", "UTC0", 1);
+    ::tzset();
     auto started = triton::role::take_over(triton::role::Role::verify, std::span(argv, static_cast<std::size_t>(argc)));
     if (!started) {
         (void)std::fprintf(stderr, "%s\n", started.error().text().c_str());

@@ -176,20 +176,20 @@ class Authority:
                       self.certificate, "-addext", "basicConstraints=critical,CA:TRUE")
 
     @staticmethod
-    def _new_key(path):
-        return ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(path)]
+    def _new_key(path, kind="ec", option="ec_paramgen_curve:prime256v1"):
+        return ["-newkey", kind, "-pkeyopt", option, "-nodes", "-keyout", str(path)]
 
     @staticmethod
     def _openssl(*arguments):
         done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
 
-    def issue(self, name, subject="/CN=client", alternatives=None, dates=None, config=""):
-        """A key and a certificate: (certificate file, key file). `dates`: two texts like 20200101000000Z."""
+    def issue(self, name, subject="/CN=client", alternatives=None, dates=None, config="", is_authority=False, of=()):
+        """A key and a certificate: (certificate file, key file). `dates`: two texts like 20200101000000Z; `of`: kind and option of the key."""
         key, request = self.directory / f"{name}.key", self.directory / f"{name}.csr"
         certificate, extensions = self.directory / f"{name}.pem", self.directory / f"{name}.ext"
-        self._openssl("req", "-new", *self._new_key(key), "-utf8", "-subj", subject, "-out", request)
-        lines = ["basicConstraints=CA:FALSE"] + ([f"subjectAltName={alternatives}"] if alternatives else [])
+        self._openssl("req", "-new", *self._new_key(key, *of), "-utf8", "-subj", subject, "-out", request)
+        lines = [f"basicConstraints=CA:{str(is_authority).upper()}"] + ([f"subjectAltName={alternatives}"] if alternatives else [])
         extensions.write_text("\n".join(lines) + "\n" + config)
         if dates is None:
             self._openssl("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self.key, "-days", "30",
@@ -197,6 +197,13 @@ class Authority:
         else:
             self._issue_with_dates(name, request, certificate, extensions, dates)
         return certificate, key
+
+    def below(self, name, **more):
+        """An authority between this one and what it issues."""
+        middle = Authority.__new__(Authority)
+        middle.directory = self.directory
+        middle.certificate, middle.key = self.issue(name, subject=f"/CN={name}", is_authority=True, **more)
+        return middle
 
     def _issue_with_dates(self, name, request, certificate, extensions, dates):
         area = self.directory / f"{name}.ca"

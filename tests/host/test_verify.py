@@ -1,5 +1,6 @@
 """triton-verify: files that arrive in ranges, local files, documents of registries and IMGAPI, signatures."""
 
+import base64
 import hashlib
 import json
 import os
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.agent import Authority
 from harness.wall import needs_root, sha256, tool
 
 pytestmark = needs_root
@@ -349,7 +351,181 @@ def test_bad_signature(case, signed):
     assert re.fullmatch(expected, signed(change=change))
 
 
-# Sums signed with OpenPGP.
+# Signatures with X.509 certificates.
+
+CODE = "keyUsage=digitalSignature\nextendedKeyUsage=codeSigning\n"
+PAST = ("20200101000000Z", "20210101000000Z")
+
+
+@pytest.fixture(scope="module")
+def pki(tmp_path_factory):
+    """A root, an authority below it, and what that has issued."""
+    root = Authority(tmp_path_factory.mktemp("pki") / "main", "/CN=root")
+    middle = root.below("middle")
+    for name, more in {
+        "p256": {"config": CODE},
+        "rsa": {"config": CODE, "of": ("rsa", "rsa_keygen_bits:2048")},
+        "weak": {"config": CODE, "of": ("rsa", "rsa_keygen_bits:1024")},
+        "p384": {"config": CODE, "of": ("ec", "ec_paramgen_curve:secp384r1")},
+        "plain": {},
+        "mail": {"config": "extendedKeyUsage=emailProtection\n"},
+        "server": {"config": "extendedKeyUsage=serverAuth\n"},
+        "cipher": {"config": "keyUsage=keyEncipherment\n"},
+        "expired": {"config": CODE, "dates": PAST},
+    }.items():
+        middle.issue(name, subject=f"/CN={name}", **more)
+    old = root.below("old", dates=PAST)
+    old.issue("of-old", subject="/CN=of-old", config=CODE)
+    no_authority = Authority.__new__(Authority)
+    no_authority.directory, no_authority.certificate, no_authority.key = root.directory, root.directory / "plain.pem", root.directory / "plain.key"
+    no_authority.issue("of-plain", subject="/CN=of-plain", config=CODE)
+    stranger = Authority(root.directory.parent / "stranger", "/CN=root")
+    stranger.issue("p256", subject="/CN=stranger", config=CODE)
+    return root.directory
+
+
+@pytest.fixture
+def certified(pki, tmp_path):
+    """certified(kind, ...) signs a file and returns what wall_tool says of its signature."""
+
+    def check(kind, by="p256", words=(), between=("middle",), trusted="ca", change=lambda signature: signature, signers=None, digest=None, content=None):
+        (tmp_path / "image").write_bytes(DATA)
+        key, signature, image = pki / f"{by}.key", tmp_path / "signature", tmp_path / "image"
+        if kind == "cms":
+            command = ["cms", "-sign", "-binary", "-outform", "DER", "-signer", pki / f"{by}.pem", "-inkey", key, *words, "-in", image, "-out", signature]
+        else:
+            command = ["dgst", "-sha256", "-sign", key, *words, "-out", signature, image]
+        subprocess.run(["openssl", *map(str, command)], check=True, capture_output=True)
+        signature.write_bytes(change(signature.read_bytes()))
+        certificates = signers if signers is not None else b"".join((pki / f"{name}.pem").read_bytes() for name in (by, *between))
+        (tmp_path / "signers").write_bytes(certificates)
+        roots = tmp_path / "roots"
+        roots.write_bytes(trusted if isinstance(trusted, bytes) else (pki / f"{trusted}.pem").read_bytes())
+        if content is not None:
+            image.write_bytes(content)
+        return tool("signature", kind, "image", digest or sha256(DATA), image, signature, tmp_path / "signers", f"roots={roots}")
+
+    return check
+
+
+def good_by(name):
+    return re.compile(rf'\{{"signed":\{{"key":"[0-9a-f]{{64}}","comment":"CN={name}"\}}\}}')
+
+
+def numbers(signature: bytes) -> bytes:
+    """r and s of 32 bytes each, of what openssl writes in DER."""
+    r_size = signature[3]
+    r, s = signature[4 : 4 + r_size], signature[6 + r_size :]
+    return b"".join(number.lstrip(b"\0").rjust(32, b"\0") for number in (r, s))
+
+
+GOOD_CERTIFIED = {
+    "cms": ("cms", {}, "p256"),
+    "cms-without-attributes": ("cms", {"words": ["-noattr"]}, "p256"),
+    "cms-without-certificates": ("cms", {"words": ["-nocerts"]}, "p256"),
+    "cms-pem": ("cms", {"change": lambda der: b"-----BEGIN CMS-----\n" + base64.encodebytes(der) + b"-----END CMS-----\n"}, "p256"),
+    "cms-rsa": ("cms", {"by": "rsa"}, "rsa"),
+    "cms-p384": ("cms", {"by": "p384"}, "p384"),
+    "cms-sha512": ("cms", {"words": ["-md", "sha512"]}, "p256"),
+    "cms-of-mail": ("cms", {"by": "mail"}, "mail"),
+    "cms-of-any-usage": ("cms", {"by": "plain"}, "plain"),
+    "x509": ("x509", {}, "p256"),
+    "x509-base64": ("x509", {"change": base64.encodebytes}, "p256"),
+    "x509-numbers": ("x509", {"change": numbers}, "p256"),
+    "x509-numbers-base64": ("x509", {"change": lambda der: base64.b64encode(numbers(der))}, "p256"),
+    "x509-rsa": ("x509", {"by": "rsa"}, "rsa"),
+}
+
+
+@pytest.mark.parametrize("case", GOOD_CERTIFIED)
+def test_good_certified_signature(case, certified):
+    kind, words, name = GOOD_CERTIFIED[case]
+    answer = certified(kind, **words)
+    assert good_by(name).fullmatch(answer), answer
+
+
+NOBODY = rf"denied: signature over {sha256(DATA)} is by none of the \d certificates of the signer"
+NO_CHAIN = "denied: certificate of CN=p256 is not trusted: unable to get local issuer certificate"
+BAD_CERTIFIED = {
+    "cms-other-content": ("cms", {"content": b"x"}, "denied: signature is not good: .+"),
+    "cms-other-content-without-attributes": ("cms", {"content": b"x", "words": ["-noattr"]}, "denied: signature is not good: .+"),
+    "cms-other-digest": ("cms", {"digest": EMPTY}, f"denied: signature is for other content: {sha256(DATA)}"),
+    "cms-nothing": ("cms", {"change": lambda der: b""}, "corrupt: signature is not one of CMS: it cannot be read"),
+    "cms-junk": ("cms", {"change": lambda der: os.urandom(500)}, "corrupt: signature is not one of CMS: it cannot be read"),
+    "cms-cut": ("cms", {"change": lambda der: der[:-40]}, "corrupt: signature is not one of CMS: it cannot be read"),
+    "cms-changed": ("cms", {"change": lambda der: der[:-10] + bytes(10)}, "(denied: signature is not good: .+|corrupt: .+)"),
+    "cms-with-content": ("cms", {"change": "attached"}, "corrupt: signature is not one of CMS: it contains content of its own"),
+    "cms-sha1": ("cms", {"words": ["-md", "sha1"]}, "denied: signature is by a hash that is not SHA-256, SHA-384 or SHA-512"),
+    "cms-certificates-of-its-own": ("cms", {"between": (), "words": ["-certfile", "{pki}/middle.pem"]}, NO_CHAIN),
+    "cms-by-others": ("cms", {"by": "rsa", "signers": "p256 middle"}, "denied: signature is not good: signer certificate not found"),
+    "cms-and-by-others": ("cms", {"words": ["-signer", "{pki}/rsa.pem", "-inkey", "{pki}/rsa.key"]}, "denied: signature is not good: signer certificate not found"),
+    "cms-and-by-expired": (
+        "cms",
+        {"words": ["-signer", "{pki}/expired.pem", "-inkey", "{pki}/expired.key"], "between": ("middle", "expired")},
+        "denied: certificate of CN=expired is not trusted: certificate has expired",
+    ),
+    "cms-signed-data-only": ("cms", {"change": "enveloped"}, "corrupt: signature is not one of CMS: nothing in it is signed"),
+    "x509-other-digest": ("x509", {"digest": EMPTY}, NOBODY.replace(sha256(DATA), EMPTY)),
+    "x509-nothing": ("x509", {"change": lambda der: b""}, NOBODY),
+    "x509-zeros": ("x509", {"change": lambda der: bytes(64)}, NOBODY),
+    "x509-cut": ("x509", {"change": lambda der: der[:-1]}, NOBODY),
+    "x509-junk": ("x509", {"change": lambda der: os.urandom(60_000)}, NOBODY),
+    "x509-by-others": ("x509", {"by": "rsa", "signers": "p256 middle"}, NOBODY),
+    "x509-p384": ("x509", {"by": "p384"}, NOBODY),
+    "x509-sha512": ("x509", {"words": ["-sha512"]}, NOBODY),
+}
+for _kind in ("cms", "x509"):
+    BAD_CERTIFIED |= {
+        f"{_kind}-{name}": (_kind, words, expected)
+        for name, words, expected in (
+            ("without-the-middle", {"between": ()}, NO_CHAIN),
+            ("the-middle-is-no-root", {"trusted": "middle"}, "denied: certificate of CN=middle is not trusted: unable to get (local )?issuer certificate"),
+            ("of-another-root", {"trusted": "../stranger/ca"}, "denied: certificate of CN=(p256|middle|root) is not trusted: .+"),
+            ("expired", {"by": "expired"}, "denied: certificate of CN=expired is not trusted: certificate has expired"),
+            ("of-an-expired-authority", {"by": "of-old", "between": ("old",)}, "denied: certificate of CN=old is not trusted: certificate has expired"),
+            ("of-no-authority", {"by": "of-plain", "between": ("plain", "middle")}, "denied: certificate of CN=plain is not trusted: invalid CA certificate"),
+            ("of-a-server", {"by": "server"}, "denied: certificate of CN=server is not for signing content: its usage is other"),
+            ("of-a-cipher", {"by": "cipher"}, "denied: certificate of CN=cipher is not for signing content: its usage is other"),
+            ("weak", {"by": "weak"}, "denied: certificate of CN=weak is not trusted: EE certificate key too weak"),
+            ("without-roots", {"trusted": b"# none\n"}, "invalid: there are no roots"),
+            ("without-signers", {"signers": b""}, "invalid: there are no certificates of the signer"),
+            ("broken-signers", {"signers": b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"}, "invalid: certificates of the signer: certificate 1 is broken"),
+            ("broken-roots", {"trusted": b"-----BEGIN CERTIFICATE-----\n!\n"}, "invalid: roots: certificate 1 is broken"),
+            ("many-signers", {"signers": "p256 " * 65}, "invalid: certificates of the signer: there are more than 64 certificates"),
+        )
+    }
+
+
+@pytest.mark.parametrize("case", BAD_CERTIFIED)
+def test_bad_certified_signature(case, certified, pki):
+    kind, words, expected = BAD_CERTIFIED[case]
+    words = dict(words)
+    words["words"] = [word.replace("{pki}", str(pki)) for word in words.get("words", ())]
+    if isinstance(words.get("signers"), str):
+        words["signers"] = b"".join((pki / f"{name}.pem").read_bytes() for name in words["signers"].split())
+    other_messages = {
+        "enveloped": ["-encrypt", pki / "rsa.pem"],
+        "attached": ["-sign", "-nodetach", "-signer", pki / "p256.pem", "-inkey", pki / "p256.key"],
+    }
+    if words.get("change") in other_messages:
+        command = ["openssl", "cms", "-outform", "DER", *other_messages[words["change"]]]
+        done = subprocess.run(command, input=b"x", check=True, capture_output=True)
+        words["change"] = lambda der: done.stdout
+    answer = certified(kind, **words)
+    assert re.fullmatch(expected, answer), answer
+
+
+def test_a_key_has_an_expired_certificate_and_its_successor(certified, pki):
+    request, old, new = pki / "p256.csr", pki / "renewed-old.pem", (pki / "p256.pem").read_bytes()
+    authority = Authority.__new__(Authority)
+    authority.directory, authority.certificate, authority.key = pki, pki / "middle.pem", pki / "middle.key"
+    authority._issue_with_dates("renewed", request, old, pki / "p256.ext", PAST)
+    middle = (pki / "middle.pem").read_bytes()
+    assert good_by("p256").fullmatch(certified("x509", signers=old.read_bytes() + new + middle))
+    assert certified("x509", signers=old.read_bytes() + middle).endswith("certificate has expired")
+
+
+# Signed with OpenPGP: the file itself, or its sums.
 
 
 @pytest.fixture(scope="module")
@@ -376,6 +552,13 @@ def openpgp(tmp_path_factory):
     gpg("-u", "ours@example", "-o", home / "detached", "--detach-sign", home / "sums")
     gpg("-u", "ours@example", "-o", home / "inline", "--clearsign", home / "sums")
     gpg("-u", "others@example", "-o", home / "by-others", "--detach-sign", home / "sums")
+    (home / "data").write_bytes(DATA)
+    gpg("-u", "ours@example", "-o", home / "of-image", "--detach-sign", home / "data")
+    gpg("-u", "ours@example", "-o", home / "of-image.asc", "--armor", "--detach-sign", home / "data")
+    past = ["--faked-system-time", "20250101T000000!"]
+    gpg(*past, "--passphrase", "", "--quick-gen-key", "past@example", "ed25519", "sign", "never")
+    gpg(*past, "-u", "past@example", "--default-sig-expire", "1d", "-o", home / "expired", "--detach-sign", home / "data")
+    (home / "past.gpg").write_bytes(gpg("--export", "past@example"))
     ours, others = (home / "detached").read_bytes(), (home / "by-others").read_bytes()
     (home / "changed-sums").write_text("x")
     gpg("-u", "ours@example", "-o", home / "of-changed", "--detach-sign", home / "changed-sums")
@@ -399,6 +582,39 @@ def openpgp(tmp_path_factory):
     (home / "inline-changed").write_text(inline.replace("image", "imagf"))
     (home / "inline-surrounded").write_text(f"{'3' * 64}  before\n{inline}{'3' * 64}  after\n")
     return home
+
+
+def detached(openpgp, tmp_path, signature="of-image", keys="ours.gpg", content=DATA, digest=None) -> str:
+    (tmp_path / "image").write_bytes(content)
+    return tool("signature", "openpgp", "image", digest or sha256(DATA), tmp_path / "image", openpgp / signature, openpgp / keys)
+
+
+@pytest.mark.parametrize("signature", ["of-image", "of-image.asc"])
+@pytest.mark.parametrize("keys", ["ours.gpg", "ours.asc", "both.asc"])
+def test_good_signature_of_the_file_itself(keys, signature, openpgp, tmp_path):
+    answer = json.loads(detached(openpgp, tmp_path, signature, keys))["signed"]
+    assert re.fullmatch(r"[0-9A-F]{40}", answer["key"])
+
+
+BAD_DETACHED = {
+    "other-content": ({"content": b"x"}, "denied: signature is not good: BADSIG"),
+    "no-content": ({"content": b""}, "denied: signature is not good: BADSIG"),
+    "cut-content": ({"content": DATA[:-1]}, "denied: signature is not good: BADSIG"),
+    "digest": ({"digest": EMPTY}, f"denied: signature is for other content: {sha256(DATA)}"),
+    "by-others": ({"keys": "others.gpg"}, r"denied: signature is by key \w{16}, which is not trusted"),
+    "of-sums": ({"signature": "detached"}, "denied: signature is not good: BADSIG"),
+    "no-signature": ({"signature": "none"}, "denied: signature is not good"),
+    "inline": ({"signature": "inline"}, "denied: signature is not good.*"),
+    "junk": ({"signature": "junk"}, "denied: signature is not good"),
+    "expired": ({"signature": "expired", "keys": "past.gpg"}, "denied: signature is not good: EXPSIG"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_DETACHED)
+def test_bad_signature_of_the_file_itself(case, openpgp, tmp_path):
+    words, expected = BAD_DETACHED[case]
+    answer = detached(openpgp, tmp_path, **words)
+    assert re.fullmatch(expected, answer), answer
 
 
 def sums(openpgp, signed="sums", signature="detached", keys="ours.gpg", name="image", digest=None) -> str:

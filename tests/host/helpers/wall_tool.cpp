@@ -3,8 +3,8 @@
 //
 //   wall_tool receive FILE MAXIMUM [size=N] [digest=D] [sha1=S] [landed=OFFSET+LENGTH]... range=OFFSET[+LENGTH]=PATH...
 //   end=N wall_tool check FILE SOURCE MAXIMUM [size=N] [digest=D] wall_tool document KIND SOURCE MAXIMUM [size=N]
-//   [digest=D] [type=T] [layers=N] [keep=FILE] wall_tool signature KIND NAME DIGEST SIGNED SIGNATURE KEYS wall_tool
-//   unwritable FILE [writer]
+//   [digest=D] [type=T] [layers=N] [keep=FILE] wall_tool signature KIND NAME DIGEST SIGNED SIGNATURE KEYS
+//   [roots=FILE] wall_tool unwritable FILE [writer]
 // LIBEXEC, where it is set, is where the roles are.
 
 #include <charconv>
@@ -141,7 +141,9 @@ int document(Words const& words) {
 int signature(Words const& words) {
     content::SignatureRequest request;
     request.name = words.plain.at(1);
-    request.kind = words.plain.at(0) == "minisign" ? role::SignatureKind::minisign : role::SignatureKind::openpgp_sums;
+    for (std::size_t i = 0; i < role::signature_kind_names.size(); ++i)
+        if (role::signature_kind_names[i] == words.plain.at(0)) request.kind = static_cast<role::SignatureKind>(i);
+    if (auto const* const path = words.find("roots")) request.roots = read_file(*path, 1 << 20).value();
     request.digest = role::Digest::parse(words.plain.at(2)).value();
     UniqueFd const file = open_file(words.plain.at(3), O_RDONLY);
     request.signed_file = file.get();
