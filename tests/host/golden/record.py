@@ -1,0 +1,83 @@
+#!/usr/bin/python3
+"""Records the state directory of volumemgr as the programs in TRITON_BUILD make it: for test_volume_golden.py.
+
+    TRITON_BUILD=build/release /usr/bin/python3 tests/host/golden/record.py NUMBER
+
+writes volumes-NUMBER.tar.gz, the state, and volumes-NUMBER.json, what has to be found in it. NUMBER is the version of the
+area "volume" in content.db. A recording is made once for each, before the version is shipped, and never again.
+"""
+
+import hashlib
+import json
+import random
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1])]
+
+from image_place import Layout, fill  # noqa: E402
+from volume_place import Manager, is_created, uuid, volume  # noqa: E402
+
+AREA = Path("/tmp/triton-golden")
+DISK = random.Random(1).randbytes(40_000)
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+def is_loaded(status):
+    return status is not None and status["State"] == "LOADED"
+
+
+def objects_of(store):
+    """One of each kind. What a later version has besides is added here, for recordings from that version on."""
+    yield "DatastoreConfig", {"UUID": store, "DsType": "directory", "Fqdn": str(AREA / "images")}
+    yield "ContentTreeConfig", {"ContentID": "disk", "DatastoreIDList": [store], "RelativeURL": "disk.raw", "Format": "raw",
+                                "ContentSha256": sha256(DISK), "MaxDownloadSize": len(DISK)}
+    yield "ContentTreeConfig", {"ContentID": "app", "DatastoreIDList": [store], "RelativeURL": "layout:1", "Format": "container"}
+    yield "VolumeConfig", {"VolumeID": uuid(1), "GenerationCounter": 0, "DisplayName": "data"}
+    yield "VolumeConfig", {"VolumeID": uuid(2), "GenerationCounter": 3, "DisplayName": "disk", "ContentID": "disk", "MaxVolSize": 65536}
+    yield "VolumeConfig", {"VolumeID": uuid(3), "GenerationCounter": 0, "DisplayName": "app", "ContentID": "app"}
+    yield "VolumeConfig", {"VolumeID": uuid(4), "GenerationCounter": 0, "Layout": "file", "MaxVolSize": 32768, "ReadOnly": True}
+    yield "VolumeRefConfig", {"VolumeID": uuid(1), "GenerationCounter": 0, "AppUUID": "web"}
+
+
+def record(number):
+    shutil.rmtree(AREA, ignore_errors=True)
+    AREA.mkdir(mode=0o755)
+    (AREA / "images").mkdir()
+    (AREA / "images/disk.raw").write_bytes(DISK)
+    Layout(AREA / "images/layout").make("1", [fill(AREA / "base", {"etc/name": "golden"})])
+    manager = Manager(AREA)
+    manager.start()
+    client = manager.client()
+    store = uuid(100)
+    objects = [*objects_of(store)]
+    client.put(*objects)
+    for kind, config in objects:
+        if kind == "VolumeConfig":
+            client.wait("VolumeStatus", f"{config['VolumeID']}#{config['GenerationCounter']}", is_created)
+        elif kind == "ContentTreeConfig":
+            client.wait("ContentTreeStatus", config["ContentID"], is_loaded)
+    (manager.tree(f"{uuid(1)}#0") / "root/file").write_text("kept")
+    # One that nobody claims any more, and whose time has not come.
+    key, wanted = volume(7)
+    client.put(wanted, publisher="files")
+    client.wait("VolumeStatus", key, is_created)
+    kinds = ("VolumeStatus", "ContentTreeStatus", "VolumeRefStatus")
+    statuses = {kind: {key: status for (_, key), status in sorted(client.statuses(kind).items())} for kind in kinds}
+    manager.end()
+    facts = {"objects": [{"kind": kind, "config": config} for kind, config in objects], "statuses": statuses, "disk": sha256(DISK)}
+    (HERE / f"volumes-{number}.json").write_text(json.dumps(facts, indent=1) + "\n")
+    words = ["tar", "-C", AREA / "root", "--numeric-owner", "--sparse", "--xattrs", "--sort=name", "--mtime=@0", "-czf",
+             HERE / f"volumes-{number}.tar.gz", "var", "etc"]
+    subprocess.run([*map(str, words)], check=True)
+    shutil.rmtree(AREA)
+
+
+if __name__ == "__main__":
+    record(int(sys.argv[1]))
