@@ -53,6 +53,8 @@ public:
 
     /// Whether the path may be touched. `look`: done by the helper, where there is one.
     bool may_touch(std::string const& path, std::function<void()> const& look);
+    /// The same by a helper in any case: for who has asked may_any_file_hang() a moment ago.
+    bool is_answered(std::string const& path, std::function<void()> const& look);
     /// Does `change` in a helper or, where nothing can hang, here. What becomes of it is not known.
     void change(std::string const& path, std::function<void()> const& change);
 
@@ -62,7 +64,6 @@ private:
         pid_t helper;
         TimePoint until;
     };
-    [[nodiscard]] bool is_answered(std::string const& path, std::function<void()> const& work);
 
     Sys& sys_;
     Children& children_;

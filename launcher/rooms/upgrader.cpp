@@ -19,6 +19,7 @@
 #include "launcher/plan/version.h"
 #include "launcher/rooms/agent_host.h"
 #include "launcher/upgrade/compiled_filters.h"
+#include "lib/base/far_files.h"
 
 namespace triton::launcher {
 
@@ -106,8 +107,8 @@ Result<> Upgrader::begin(std::string const& path) {
                {{"path", std::string_view(path)}});
     attempt_.emplace(Attempt{});
     attempt_->path = path;
-    auto const look = [&path] { (void)open_successor(path); };
-    if (!path_probe_.may_touch(path, look)) {
+    attempt_->may_hang = may_any_file_hang();
+    if (!may_touch([&path] { (void)open_successor(path); })) {
         give_up({ErrorKind::unavailable, "look at " + path, "its file system does not answer", {}, 0});
     } else if (auto program = open_successor(path)) {
         attempt_->program = std::move(*program);
@@ -116,6 +117,11 @@ Result<> Upgrader::begin(std::string const& path) {
         give_up(program.error());
     }
     return {};
+}
+
+/// Whether the file can be looked at without waiting for its file system.
+bool Upgrader::may_touch(std::function<void()> const& look) {
+    return !attempt_->may_hang || path_probe_.is_answered(attempt_->path, look);
 }
 
 /// Errors: those of open(2); `unavailable` without /proc, by which a descriptor is executed.
@@ -138,7 +144,7 @@ Result<Upgrader::Successor> Upgrader::open_successor(std::string const& path) {
 Result<> Upgrader::check_unchanged() {
     struct stat status;
     std::string const& path = attempt_->path;
-    if (!path_probe_.may_touch(path, [&path] {
+    if (!may_touch([&path] {
             struct stat there;
             (void)::stat(path.c_str(), &there);
         }))

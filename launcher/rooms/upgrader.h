@@ -1,6 +1,7 @@
 #pragma once
 
 #include <ctime>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -63,9 +64,11 @@ private:
         UniqueFd answer;   // of the check
         UniqueFd filters;  // a memory file for those that it compiles; empty: there was no memory for one
         bool is_checked = false;
+        bool may_hang = false;  // some file system, when the attempt began; the open program stays where it was
         TimePoint give_up_at{};
     };
     static Result<Successor> open_successor(std::string const& path);
+    [[nodiscard]] bool may_touch(std::function<void()> const& look);
     Result<> check_successor();
     [[nodiscard]] Result<> check_unchanged();
     [[nodiscard]] bool has_left_filters() const;
