@@ -97,7 +97,7 @@ public:
         return found == processes_.end() ? 0 : found->second.mark;
     }
     /// All that carry this mark, with which the process was started.
-    void end_marked(std::uint64_t mark, ProcessId id) { hunt_.end_mark(mark, id); }
+    process::RefusedSignals end_marked(std::uint64_t mark, ProcessId id) { return hunt_.end_mark(mark, id); }
     /// Whether something that this process has left behind may live.
     [[nodiscard]] bool is_ending_orphans_of(ProcessId id) const { return hunt_.is_hunting(id); }
     /// Calls `use` with each mark that is hunted, and with the process that was started with it.

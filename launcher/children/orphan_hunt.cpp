@@ -27,8 +27,8 @@ std::uint64_t OrphanHunt::next_mark() {
     return last_mark_;
 }
 
-void OrphanHunt::end_mark(std::uint64_t mark, ProcessId owner) {
-    if (mark == 0) return;
+process::RefusedSignals OrphanHunt::end_mark(std::uint64_t mark, ProcessId owner) {
+    if (mark == 0) return {};
     if (marks_.size() == most_marks) {
         marks_.erase(marks_.begin());
         owners_.erase(owners_.begin());
@@ -42,9 +42,14 @@ void OrphanHunt::end_mark(std::uint64_t mark, ProcessId owner) {
     }
     rest_ = {};
     rests_until_ = {};
-    if (has_looked_) return look_soon();
-    has_looked_ = true;
-    look();
+    refused_ = {};
+    if (has_looked_) {
+        look_soon();
+    } else {
+        has_looked_ = true;
+        look();
+    }
+    return std::exchange(refused_, {});
 }
 
 bool OrphanHunt::is_hunting(ProcessId owner) const { return std::ranges::find(owners_, owner) != owners_.end(); }
@@ -102,7 +107,9 @@ void OrphanHunt::begin_pass() {
 /// Returns whether this is one that the pass looks for.
 bool OrphanHunt::visit(pid_t pid) {
     bool const is_stop = pass_ == Pass::stop_all || (pass_ == Pass::children && is_second_);
-    bool const is_there = sys_.signal_marked(pid, marks_, is_stop ? SIGSTOP : SIGKILL).value_or(false);
+    auto const signalled = sys_.signal_marked(pid, marks_, is_stop ? SIGSTOP : SIGKILL);
+    if (!signalled) refused_.add(pid, signalled.error());
+    bool const is_there = signalled.value_or(false);
     return is_there && (pass_ != Pass::stop_all || known_.insert(pid).second);
 }
 

@@ -9,6 +9,7 @@
 #include "launcher/children/sys.h"
 #include "launcher/supervisor/policy.h"
 #include "lib/base/event_loop.h"
+#include "lib/process/cgroup.h"
 
 namespace triton::launcher {
 
@@ -34,7 +35,8 @@ public:
 
     /// Nothing with this mark may live on. Kills the orphans that are there, at the latest in the next round, and
     /// continues until there are none. `owner`: the process that was started with it.
-    void end_mark(std::uint64_t mark, ProcessId owner);
+    /// Returns whom of those that were looked at now it could not kill.
+    process::RefusedSignals end_mark(std::uint64_t mark, ProcessId owner);
     /// An unknown child was reaped: its own children are ours now.
     void orphan_reaped();
     /// Whether something that this process has left behind may live.
@@ -74,6 +76,7 @@ private:
     Duration rest_{};                  // in which those that were killed die
     TimePoint rests_until_{};
     bool has_looked_ = false;
+    process::RefusedSignals refused_;  // in this look
     std::uint64_t last_mark_;
 };
 

@@ -535,9 +535,10 @@ bool Channels::is_group_populated(ProcessId id) const {
     return mine && mine->cgroup && mine->cgroup->is_populated().value_or(false);
 }
 
-bool Channels::signal_group(ProcessId id, pid_t pid, int signo) {
+process::SignalledGroup Channels::signal_group(ProcessId id, pid_t pid, int signo) {
     ProgramTable::Instance const* const mine = table_.find_instance(id);
-    return mine && mine->cgroup && mine->cgroup->signal(signo, pid).value_or(false);
+    return mine && mine->cgroup ? mine->cgroup->signal(signo, pid).value_or(process::SignalledGroup{})
+                                : process::SignalledGroup{};
 }
 
 void Channels::close(ProcessId id) {

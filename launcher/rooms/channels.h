@@ -93,9 +93,8 @@ public:
     [[nodiscard]] bool is_in_group(ProcessId id, pid_t pid) const;
     /// Whether a process is in its group. Where the kernel does not say, none is.
     [[nodiscard]] bool is_group_populated(ProcessId id) const;
-    /// Whether the signal has reached its group, and in it this process. One that comes into being meanwhile may be
-    /// missed.
-    bool signal_group(ProcessId id, pid_t pid, int signo);
+    /// To its group, if it has one; `leader`: this process. One that comes into being meanwhile may be missed.
+    process::SignalledGroup signal_group(ProcessId id, pid_t pid, int signo);
     /// The number is no longer wanted.
     void close(ProcessId id);
     /// The program no longer exists.

@@ -76,20 +76,23 @@ bool LeftTrees::is_quickly_known_to_be_empty(Tree const& tree) {
 
 /// Without control groups: what has become our child, and the process group of the first process. That group is still
 /// its own: the kernel gives its number to nobody else while somebody is in it.
-void LeftTrees::signal(ProcessId id, int signo) {
+process::RefusedSignals LeftTrees::signal(ProcessId id, int signo) {
     auto const tree = find(id);
-    if (tree == trees_.end()) return;
-    if (channels_.has_groups()) return (void)channels_.signal_group(id, 0, signo);
+    if (tree == trees_.end()) return {};
+    if (channels_.has_groups()) return channels_.signal_group(id, 0, signo).refused;
     std::vector<pid_t> children;
     sys_.list_children(children);
+    process::RefusedSignals refused;
     bool has_group = false;
     for (pid_t const child : children) {
         if (!is_stranger(child) || !sys_.marks_of(child).have(tree->mark)) continue;
         bool const is_of_group = tree->leader != 0 && sys_.group_of(child) == tree->leader;
         has_group = has_group || is_of_group;
-        if (!is_of_group) (void)sys_.signal(child, signo);
+        // kill(2) of a group does not say whom of it it could not reach.
+        refused.add(child, sys_.signal(child, is_of_group ? 0 : signo));
     }
     if (has_group) (void)sys_.signal(-tree->leader, signo);
+    return refused;
 }
 
 // The pass.

@@ -12,6 +12,7 @@
 #include "launcher/rooms/rooms.h"
 #include "launcher/upgrade/upgrade_state.h"
 #include "lib/base/event_loop.h"
+#include "lib/process/cgroup.h"
 
 namespace triton::launcher {
 
@@ -37,8 +38,8 @@ public:
     void note(ProcessId id, pid_t leader, std::uint64_t mark);
     /// The process has been reaped. Returns whether others of its tree may be left: if it was noted, and was not empty.
     bool reaped(ProcessId id);
-    /// To all that is left of it.
-    void signal(ProcessId id, int signo);
+    /// To all that is left of it. Returns who could not be signalled.
+    process::RefusedSignals signal(ProcessId id, int signo);
     /// Nobody waits for it any more. Returns its mark.
     std::uint64_t forget(ProcessId id);
     /// A child that nobody knows was reaped: it may have been the last of its tree, and its children are ours now.

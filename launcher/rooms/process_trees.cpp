@@ -64,7 +64,7 @@ int ProcessTrees::signal(action::Signal const& action) {
     bool const is_for_all = is_for_tree(action);
     if (is_kill) {
         channels_.kill_group(action.id);
-    } else if (is_for_all && channels_.signal_group(action.id, pid, action.signo)) {
+    } else if (is_for_all && channels_.signal_group(action.id, pid, action.signo).has_leader) {
         return sys_.signal(pid, 0);  // the group does not say who could not be signalled
     }
     bool const reached_group = is_for_all && sys_.signal(-pid, action.signo) == 0;
@@ -100,17 +100,17 @@ bool ProcessTrees::leave(ProcessId id) {
     return left_trees_.reaped(id);
 }
 
-void ProcessTrees::signal(action::SignalRest const& action) {
+process::RefusedSignals ProcessTrees::signal(action::SignalRest const& action) {
     // A stop signal may be SIGKILL, too: then the end of the tree is still waited for.
     if (action.why != action::Why::kill) return left_trees_.signal(action.id, action.signo);
     std::uint64_t const mark = left_trees_.forget(action.id);
     channels_.kill_group(action.id);
-    if (mark != 0) children_.end_marked(mark, action.id);
+    return mark != 0 ? children_.end_marked(mark, action.id) : process::RefusedSignals{};
 }
 
 void ProcessTrees::end(ProcessId id) {
     channels_.kill_group(id);
-    if (std::uint64_t const mark = pid_files_.ended(id)) children_.end_marked(mark, id);
+    if (std::uint64_t const mark = pid_files_.ended(id)) (void)children_.end_marked(mark, id);
 }
 
 Leftovers ProcessTrees::leftovers(ProcessId id) {

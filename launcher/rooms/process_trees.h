@@ -16,6 +16,7 @@
 #include "launcher/rooms/rooms.h"
 #include "launcher/supervisor/supervisor.h"
 #include "lib/base/event_loop.h"
+#include "lib/process/cgroup.h"
 #include "lib/process/spawn.h"
 
 namespace triton::launcher {
@@ -49,7 +50,8 @@ public:
     std::expected<Pid, process::SpawnError> start(ProcessId id);
     /// The process has not been reaped. Returns 0, or the errno with which the process itself could not be signalled.
     int signal(action::Signal const& action);
-    void signal(action::SignalRest const& action);
+    /// Returns who could not be signalled, as far as that is known now.
+    process::RefusedSignals signal(action::SignalRest const& action);
     /// The process has ended and is not reaped: kills the rest of its tree, unless that has time to end. Does nothing
     /// where the plan leaves it alone, or where another process may be the program by now: see leave().
     void before_reaping(ProcessId id, pid_t pid);

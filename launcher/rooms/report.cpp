@@ -158,6 +158,20 @@ void ReportWriter::tell(RefusedSignal const& refused, bool /*is_stopping*/) {
            {"error", std::string_view(error)}});
 }
 
+void ReportWriter::tell(RefusedRest const& rest, bool /*is_stopping*/) {
+    auto const& refused = rest.refused;
+    std::string const error = signal_error_text(refused.error);
+    std::string const others = refused.count > 1 ? " and " + std::to_string(refused.count - 1) + " more" : "";
+    write(log::LogLevel::error, "process-signal-failed",
+          "cannot send " + signal_text(rest.signal.signo) + " to pid " + std::to_string(refused.pid) + others +
+              ", left behind by " + who(rest.signal.id) + ": " + error,
+          rest.signal.id,
+          {{"pid", std::int64_t{refused.pid}},
+           {"signal", std::int64_t{rest.signal.signo}},
+           {"errno", std::int64_t{refused.error}},
+           {"error", std::string_view(error)}});
+}
+
 void ReportWriter::tell(action::SignalRest const& signal, bool is_stopping) {
     log::LogField const signo{"signal", std::int64_t{signal.signo}};
     switch (signal.why) {

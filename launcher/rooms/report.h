@@ -10,6 +10,7 @@
 #include "launcher/plan/program_plan.h"
 #include "launcher/supervisor/actions.h"
 #include "lib/log/log.h"
+#include "lib/process/cgroup.h"
 
 namespace triton::process {
 class StartPlan;
@@ -30,8 +31,12 @@ struct RefusedSignal {
     action::Signal signal;
     int error;  ///< errno
 };
+struct RefusedRest {
+    action::SignalRest signal;
+    process::RefusedSignals refused;
+};
 /// The content of the log: every report, and the effects that people want to see.
-using Told = std::variant<action::Signal, action::SignalRest, RefusedSignal, Report>;
+using Told = std::variant<action::Signal, action::SignalRest, RefusedSignal, RefusedRest, Report>;
 
 /// Of the readiness probes of a process that is not ready.
 struct ReadinessFailures {
@@ -58,6 +63,7 @@ private:
     void tell(action::Signal const& signal, bool is_stopping);
     void tell(action::SignalRest const& signal, bool is_stopping);
     void tell(RefusedSignal const& refused, bool is_stopping);
+    void tell(RefusedRest const& rest, bool is_stopping);
     void tell(Report const& report, bool is_stopping);
     void on(action::ReportStarted const& started);
     void on(action::ReportMain const& main);

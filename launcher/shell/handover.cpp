@@ -75,7 +75,7 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     rooms_.history.restore(std::move(state.history.ends), std::move(state.history.results));
     rooms_.children.adopt_companions(std::move(state.companions));
     for (UpgradeState::Hunt const& hunt : state.hunts)
-        rooms_.children.end_marked(hunt.mark, {ProgramId{hunt.program}, ProcessNumber{hunt.number}});
+        (void)rooms_.children.end_marked(hunt.mark, {ProgramId{hunt.program}, ProcessNumber{hunt.number}});
     rooms_.agent.restore_probes(state);
     rooms_.programs.restore_schedules(state, rooms_.keeper.active());
     rooms_.life.restore(state);

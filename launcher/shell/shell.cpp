@@ -274,7 +274,8 @@ void Shell::on(action::Signal const& action) {
 
 void Shell::on(action::SignalRest const& action) {
     reports_.emplace_back(action);
-    trees_.signal(action);
+    auto const refused = trees_.signal(action);
+    if (refused.count > 0 && action.signo != SIGCONT) reports_.emplace_back(RefusedRest{action, refused});
     if (action.signo == SIGKILL) programs_.settle_soon();  // it has ended by that
 }
 

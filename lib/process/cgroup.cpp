@@ -188,10 +188,12 @@ Result<> collect_processes(std::string const& path, std::vector<pid_t>& pids, Be
 }
 
 /// Signals processes, except for 0 and our own pid: with these kill(2) would reach us.
-void signal_all(std::vector<pid_t> const& pids, int signo) {
+RefusedSignals signal_all(std::vector<pid_t> const& pids, int signo) {
+    RefusedSignals refused;
     for (pid_t const pid : pids) {
-        if (pid > 1 && pid != ::getpid()) (void)::kill(pid, signo);
+        if (pid > 1 && pid != ::getpid()) refused.add(pid, ::kill(pid, signo) == 0 ? 0 : errno);
     }
+    return refused;
 }
 
 Result<> remove_tree(std::string const& path) {
@@ -314,7 +316,7 @@ Result<> Cgroup::kill() const {
         result = collect_processes(path_, pids);
         std::ranges::sort(pids);
         if (!result || std::ranges::includes(known, pids)) break;
-        signal_all(pids, SIGKILL);
+        (void)signal_all(pids, SIGKILL);
         known = std::move(pids);
     }
     if (is_frozen) TRY(freeze(false));
@@ -333,11 +335,10 @@ Result<> Cgroup::kill_below(std::string_view name) const {
     return group.kill();
 }
 
-Result<bool> Cgroup::signal(int signo, int leader) const {
+Result<SignalledGroup> Cgroup::signal(int signo, int leader) const {
     std::vector<pid_t> pids;
     TRY(collect_processes(path_, pids));
-    signal_all(pids, signo);
-    return std::ranges::find(pids, leader) != pids.end();
+    return SignalledGroup{std::ranges::find(pids, leader) != pids.end(), signal_all(pids, signo)};
 }
 
 Result<> Cgroup::freeze(bool frozen) const { return write_value(path_ + "/cgroup.freeze", frozen ? "1" : "0"); }

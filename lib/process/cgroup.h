@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -17,6 +18,24 @@ namespace triton::process {
 /// and /proc/self/cgroup. nullopt: there is none, or it is outside of what is mounted here.
 /// Source: proc_pid_mountinfo(5), cgroups(7).
 std::optional<std::string> find_own_cgroup(std::string_view mountinfo, std::string_view cgroup);
+
+/// Processes that could not be signalled.
+struct RefusedSignals {
+    int pid = 0;  ///< one of them
+    unsigned count = 0;
+    int error = 0;  ///< errno of that one
+
+    /// The result of kill(2) for one process. One that has ended is none.
+    void add(int refused_pid, int code) {
+        if (code == 0 || code == ESRCH) return;
+        if (count++ == 0) pid = refused_pid, error = code;
+    }
+};
+
+struct SignalledGroup {
+    bool has_leader = false;
+    RefusedSignals refused;
+};
 
 /// The group of one process and everything that it starts, in a cgroup v2 tree. Dropping this removes it, if nothing
 /// is in it any more. Holds no descriptor: there may be thousands.
@@ -54,8 +73,8 @@ public:
     [[nodiscard]] Result<UniqueFd> directory_below(std::string_view name) const;
     /// The same as kill() for that group, which is removed when nobody is in it. Does nothing when there is none.
     Result<> kill_below(std::string_view name) const;
-    /// `signo` to each process in it, once. Returns whether `leader` was among them.
-    Result<bool> signal(int signo, int leader) const;
+    /// `signo` to each process in it, once.
+    Result<SignalledGroup> signal(int signo, int leader) const;
     Result<> freeze(bool frozen) const;
 
     /// Whether a process is in it or below.

@@ -228,6 +228,18 @@ def test_a_program_that_cannot_be_signalled(needs_root, place):
     launcher.wait()
 
 
+def test_a_rest_that_cannot_be_signalled(needs_root, place):
+    """Of what a leader leaves behind under another user, the log says whom SIGKILL could not reach."""
+    script = "trap 'exit 0' TERM; setpriv --reuid daemon --clear-groups sh -c 'echo child $$; exec sleep 1000' & wait"
+    launcher = run(WithoutKill(place), {"web": {"command": ["sh", "-c", script], "stopScope": "tree", "stopTimeout": "200ms"}},
+                   "--stop-limit", "1s")
+    child = int(launcher.wait_for_text("child ").rsplit(" ", 1)[1])
+    launcher.signal(signal.SIGTERM)
+    refused = launcher.wait_for_event("process-signal-failed", program="web", signal=signal.SIGKILL)
+    assert (refused["pid"], refused["errno"]) == (child, errno.EPERM)
+    launcher.wait()
+
+
 # --- control groups
 
 UNIFIED = Path("/sys/fs/cgroup/unified")

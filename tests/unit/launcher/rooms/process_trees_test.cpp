@@ -352,6 +352,19 @@ TEST_F(ProcessTreesTest, WhatATreeThatStopsAsAWholeLeavesBehindHasTime) {
     EXPECT_THAT(told, ElementsAre("empty 0:1"));
 }
 
+TEST_F(ProcessTreesTest, WhoOfTheRestCannotBeSignalledIsTold) {
+    run(whole_tree);
+    std::uint64_t const mark = sys.last_files.mark;
+    sys.marks = {{500, mark}, {501, mark}, {502, mark}};
+    sys.signal_errors = {{501, EPERM}, {502, ESRCH}};
+    trees.before_reaping(first, pid);
+    ASSERT_TRUE(trees.leave(first));
+    auto const refused = trees.signal(action::SignalRest{first, SIGTERM, Why::stop});
+    EXPECT_EQ(refused.count, 1U) << "502 has ended meanwhile";
+    EXPECT_EQ(refused.pid, 501);
+    EXPECT_EQ(refused.error, EPERM);
+}
+
 TEST_F(ProcessTreesTest, WhatIsLeftOfATreeIsKilledWhenItsTimeHasPassed) {
     run(whole_tree);
     told.clear();
