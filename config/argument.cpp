@@ -120,7 +120,9 @@ bool Argument::operator==(Argument const&) const = default;
 Argument parse_argument(json::Node const& node, json::Where const& at, Reading& reading) {
     if (auto const* const text = node.get<std::string>(); text && reading.is_inside_programs) return {.value = *text};
     ArgumentDraft draft;
-    std::string_view const wanted = reading.is_inside_programs ? "a string or an object" : "an object";
+    constexpr std::string_view either =
+        R"(a string or an object, for example {"type": "Environment", "source": "NAME"})";
+    std::string_view const wanted = reading.is_inside_programs ? either : either.substr(sizeof "a string or " - 1);
     if (auto const* const json = expect<json::Object>(wanted, node, at, reading)) {
         Present<ArgumentDraft> const present = parse_fields(*json, at, draft, reading);
         check_fields_of_type(present, draft, at, reading);

@@ -255,7 +255,8 @@ bool is_name(std::string_view text) {
 
 void parse_programs(json::Node const& node, json::Where const& at, ProcessConfiguration& configuration,
                     Reading& reading) {
-    auto const* const json = expect<json::Object>("an object", node, at, reading);
+    auto const* const json =
+        expect<json::Object>(R"(an object, for example {"web": {"command": ["nginx"]}})", node, at, reading);
     if (!json) return;
     reading.is_inside_programs = true;
     parse_members(*json, at, configuration.programs, reading);

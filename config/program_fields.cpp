@@ -69,7 +69,7 @@ void parse_program_version(json::Node const& node, json::Where const& at, Progra
 bool is_key_of_environment(std::string_view name) { return !name.empty() && !name.contains('='); }
 
 void parse_environment(json::Node const& node, json::Where const& at, Program& program, Reading& reading) {
-    auto const* const json = expect<json::Object>("an object", node, at, reading);
+    auto const* const json = expect<json::Object>(R"(an object, for example {"NAME": "value"})", node, at, reading);
     if (!json) return;
     for (json::Member const& member : *json) {
         json::Where const variable_at{&at, std::string_view(member.key)};

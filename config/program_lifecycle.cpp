@@ -149,7 +149,8 @@ bool is_of_message(std::string_view name) {
 }
 
 std::optional<Headers> read_headers(json::Node const& node, json::Where const& at, Reading& reading) {
-    auto const* const json = expect<json::Object>("an object", node, at, reading);
+    auto const* const json =
+        expect<json::Object>(R"(an object, for example {"Accept": "text/plain"})", node, at, reading);
     if (!json) return std::nullopt;
     if (json->size() > most_headers) {
         reading.problems.add(at, "more than " + std::to_string(most_headers) + " fields");

@@ -20,4 +20,15 @@ std::string known_keys(std::span<std::string_view const> known) {
     return text;
 }
 
+std::string object_with(std::span<std::string_view const> keys) {
+    constexpr std::size_t most = 8;
+    constexpr std::size_t first_few = 4;
+    std::string text = "an object (keys: ";
+    for (std::string_view const key : keys.first(keys.size() > most ? first_few : keys.size())) {
+        if (key != keys.front()) text.append(", ");
+        text.append(key);
+    }
+    return text.append(keys.size() > most ? " and more)" : ")");
+}
+
 }  // namespace triton::json

@@ -99,6 +99,9 @@ std::string suggestion(std::string_view name, std::span<std::string_view const> 
 /// "; the keys are soft, hard" for a short table.
 std::string known_keys(std::span<std::string_view const> known);
 
+/// "an object (keys: soft, hard)"; of a long table the first few.
+std::string object_with(std::span<std::string_view const> keys);
+
 template <class Row>
 std::vector<std::string_view> names_of(std::span<Row const> table) {
     std::vector<std::string_view> names;
@@ -241,8 +244,11 @@ struct NoCheck {
 /// `object` as it is when the value is not an object.
 template <auto Check = NoCheck{}, class Target, class Context>
 bool read_object_into(Target& object, Node const& node, Where const& at, Context& context) {
-    auto const* const json = expect<Object>("an object", node, at, context);
-    if (!json) return false;
+    auto const* const json = node.template get<Object>();
+    if (!json) {
+        expect<Object>(object_with(names_of(table(TableOf<Target, Context>{}))), node, at, context);
+        return false;
+    }
     Present<Target, Context> const present = parse_fields(*json, at, object, context);
     Check(object, present, at, context);
     return true;

@@ -82,13 +82,14 @@ TEST(Layers, EachProblemNamesItsFile) {
         {.file = "2.json",
          .text = R"({"programs":{"a":{"restart":"y","output":{"form":1}},"b.c":{"command":[["x"]]}}})"}};
     Draft const draft = read(layers);
-    EXPECT_THAT(texts(draft.problems),
-                testing::UnorderedElementsAre(
-                    "programs.a.nice: 99 is not within -20 to 19",
-                    R"(2.json: programs.a.restart: "y" is not one of always, on-failure, never)",
-                    R"(1.json: programs["b.c"].nice: 98 is not within -20 to 19)",
-                    R"(2.json: programs["b.c"].command[0]: expected a string or an object, found array)",
-                    "1.json: programs.new.command: required when there is no version"));
+    EXPECT_THAT(
+        texts(draft.problems),
+        testing::UnorderedElementsAre(
+            "programs.a.nice: 99 is not within -20 to 19",
+            R"(2.json: programs.a.restart: "y" is not one of always, on-failure, never)",
+            R"(1.json: programs["b.c"].nice: 98 is not within -20 to 19)",
+            R"(2.json: programs["b.c"].command[0]: expected a string or an object, for example {"type": "Environment", "source": "NAME"}, found array)",
+            "1.json: programs.new.command: required when there is no version"));
     EXPECT_THAT(texts(draft.warnings), ElementsAre(testing::StartsWith("2.json: programs.a.output: unknown key")));
 }
 

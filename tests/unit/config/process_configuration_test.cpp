@@ -100,8 +100,12 @@ INSTANTIATE_TEST_SUITE_P(
         Rejected{R"({"version":"1","count":2.0})", {"count: expected an integer, found 2.0"}},
         Rejected{R"({"version":"1","count":"2"})", {"count: expected an integer, found string"}},
         Rejected{R"({"version":"1","arguments":{}})", {"arguments: expected an array, found object"}},
-        Rejected{with_argument(R"("--class")"), {"arguments[0]: expected an object, found string"}},
-        Rejected{with_argument("null"), {"arguments[0]: expected an object, found null"}},
+        Rejected{with_argument(R"("--class")"),
+                 {"arguments[0]: expected an object, for example {\"type\": \"Environment\", \"source\": \"NAME\"}, "
+                  "found string"}},
+        Rejected{with_argument("null"),
+                 {"arguments[0]: expected an object, for example {\"type\": \"Environment\", \"source\": \"NAME\"}, "
+                  "found null"}},
         Rejected{
             with_argument(R"({"type":"Foo"})"),
             {R"(arguments[0].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
@@ -152,7 +156,8 @@ TEST(ParseConfiguration, ReportsEverythingAtOnce) {
             "runServers: duplicate key", "version: required key is missing",
             "runServers: expected a boolean, found number", "count: expected an integer, found string",
             R"(arguments[1].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))",
-            "arguments[2]: expected an object, found number",
+            "arguments[2]: expected an object, for example {\"type\": \"Environment\", \"source\": \"NAME\"}, found "
+            "number",
             R"(arguments[3].values[1].type: unknown type "Bar" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))",
             "arguments[3].values[2].source: required for type Environment"));
 }
@@ -217,7 +222,9 @@ TEST(ParseConfiguration, ManyProblemsAreCounted) {
         arguments += ",1";
     auto const errors = errors_of(with_argument(arguments));
     ASSERT_EQ(errors.size(), 101U);
-    EXPECT_EQ(errors[99], "arguments[99]: expected an object, found number");
+    EXPECT_EQ(errors[99],
+              "arguments[99]: expected an object, for example {\"type\": \"Environment\", \"source\": \"NAME\"}, found "
+              "number");
     EXPECT_EQ(errors[100], "and 150 more");
 }
 

@@ -59,7 +59,9 @@ INSTANTIATE_TEST_SUITE_P(
             R"("capabilities":{"drop":["ALL"]})",
             {R"(warning: programs.web.capabilities: unknown key "drop"; "bounding" names those that stay: [] drops all, ["NET_BIND_SERVICE"] all others)"}},
         Found{R"("comand":["x"])", {R"(warning: programs.web: unknown key "comand"; did you mean "command"?)"}},
-        Found{R"("arguments":["a",7])", {"programs.web.arguments[1]: expected a string or an object, found number"}},
+        Found{R"("arguments":["a",7])",
+              {"programs.web.arguments[1]: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found number"}},
         Found{
             R"("arguments":[{"type":"Concatenate","values":["a",{"type":"Foo"}]}])",
             {R"(programs.web.arguments[0].values[1].type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
@@ -71,9 +73,11 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("environment":{"A":"1","":"2","B=C":"3","D":null,"E":{"type":"Environment"}})",
               {R"(programs.web.environment[""]: is not the name of a variable: it is empty or has a =)",
                R"(programs.web.environment["B=C"]: is not the name of a variable: it is empty or has a =)",
-               "programs.web.environment.D: expected a string or an object, found null",
+               "programs.web.environment.D: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found null",
                "programs.web.environment.E.source: required for type Environment"}},
-        Found{R"("environment":["A"])", {"programs.web.environment: expected an object, found array"}},
+        Found{R"("environment":["A"])",
+              {"programs.web.environment: expected an object, for example {\"NAME\": \"value\"}, found array"}},
         Found{R"("environmentFrom":"clear")",
               {R"(programs.web.environmentFrom: "clear" is not one of inherit, clean; did you mean "clean"?)"}},
         Found{R"("environmentFrom":["PATH",1,"A=B"])",
@@ -107,7 +111,9 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.restart: "always" cannot be used together with schedule)"}},
         Found{R"("oneShot":true,"schedule":{"every":"1h"})",
               {"programs.web.schedule: cannot be used together with oneShot"}},
-        Found{R"("schedule":"1h")", {"programs.web.schedule: expected an object, found string"}},
+        Found{
+            R"("schedule":"1h")",
+            {"programs.web.schedule: expected an object (keys: every, cron, timeZone, onStart, missed), found string"}},
         Found{R"("schedule":{})", {"programs.web.schedule: needs either every or cron"}},
         Found{R"("schedule":{"every":"1h","cron":"@daily"})", {"programs.web.schedule: needs either every or cron"}},
         Found{R"("schedule":{"every":"0s"})", {"programs.web.schedule.every: must be more than 0"}},
@@ -171,7 +177,7 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.preStop.command: required key is missing",
                "programs.web.preStop.timeout: must be more than 0"}},
         Found{R"("preStop":{"command":[]})", {"programs.web.preStop.command: must not be empty"}},
-        Found{R"("preStop":["x"])", {"programs.web.preStop: expected an object, found array"}},
+        Found{R"("preStop":["x"])", {"programs.web.preStop: expected an object (keys: command, timeout), found array"}},
         Found{R"("onFailure":{"comand":["x"]})",
               {"programs.web.onFailure.command: required key is missing",
                R"(warning: programs.web.onFailure: unknown key "comand"; did you mean "command"?)"}},
@@ -210,7 +216,8 @@ INSTANTIATE_TEST_SUITE_P(
             R"("readiness":{"type":"tcp","address":{"type":"Foo","value":"db:80"}})",
             {R"(programs.web.readiness.address.type: unknown type "Foo" (known: Literal, Concatenate, Environment, ProcessNumber, IPList))"}},
         Found{R"("readiness":{"type":"tcp","address":["127.0.0.1:80"]})",
-              {"programs.web.readiness.address: expected a string or an object, found array"}},
+              {"programs.web.readiness.address: expected a string or an object, for example {\"type\": "
+               "\"Environment\", \"source\": \"NAME\"}, found array"}},
         Found{R"("health":{"type":"http","url":"ftp://[::1]"})",
               {R"(programs.web.health.url: "ftp://[::1]" begins with neither http:// nor https://)"}},
         Found{R"("pidFile":"/run/web.pid","startTimeout":"5s")", {}},
@@ -352,7 +359,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("output":"nul")", {R"(programs.web.output: "nul" is not one of inherit, null; did you mean "null"?)"}},
         Found{R"("output":"/log")", {R"(programs.web.output: a file is written as {"file": "/log"})"}},
         Found{R"("restart":true)", {"programs.web.restart: expected one of always, on-failure, never, found boolean"}},
-        Found{R"("output":7)", {"programs.web.output: expected a string or an object, found number"}},
+        Found{R"("output":7)",
+              {"programs.web.output: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found number"}},
         Found{R"("output":{"maxSize":"1Mi","maxFiles":2,"mode":"0600"})",
               {"warning: programs.web.output.maxSize: has no effect without file",
                "warning: programs.web.output.maxFiles: has no effect without file",
@@ -366,7 +375,9 @@ INSTANTIATE_TEST_SUITE_P(
               {R"(programs.web.output.timestamp: "utc" is not one of none, rfc3339)"}},
         Found{R"("output":{"stderr":"nul"})",
               {R"(programs.web.output.stderr: "nul" is not one of inherit, null; did you mean "null"?)"}},
-        Found{R"("output":{"stderr":7})", {"programs.web.output.stderr: expected a string or an object, found number"}},
+        Found{R"("output":{"stderr":7})",
+              {"programs.web.output.stderr: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found number"}},
         Found{R"("output":{"stderr":{"stderr":"null"}})",
               {"programs.web.output.stderr.stderr: is not a key of stderr"}},
         Found{R"("output":{"file":"/f","stderr":{"file":"/f","maxFiles":1}})",
@@ -383,7 +394,9 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.output.file: cannot be used together with syslog",
                "programs.web.output.format: cannot be used together with syslog",
                "programs.web.output.whenFull: cannot be used together with syslog"}},
-        Found{R"("output":{"syslog":"/dev/log"})", {"programs.web.output.syslog: expected an object, found string"}},
+        Found{R"("output":{"syslog":"/dev/log"})",
+              {"programs.web.output.syslog: expected an object (keys: address, facility, severity, stderrSeverity, "
+               "name, format), found string"}},
         Found{
             R"("output":{"syslog":{"address":"udp:log:514","facility":"local8","severity":"loud","name":"a b"}})",
             {R"(programs.web.output.syslog.address: "udp:log:514": "log" is neither an IP address nor localhost)",
@@ -408,8 +421,10 @@ INSTANTIATE_TEST_SUITE_P(
               {"programs.web.output.stderr: its file is the file of the standard output, which gets both streams "
                "without stderr"}},
         Found{R"("output":{"file":["/f"]},"stdin":{"file":7})",
-              {"programs.web.stdin.file: expected a string or an object, found number",
-               "programs.web.output.file: expected a string or an object, found array"}},
+              {"programs.web.stdin.file: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found number",
+               "programs.web.output.file: expected a string or an object, for example {\"type\": \"Environment\", "
+               "\"source\": \"NAME\"}, found array"}},
         Found{R"("output":{"stderr":{"to":"web"}})", {"programs.web.output.stderr.to: is not a key of stderr"}},
         Found{R"("output":{"file":"/f","stderr":{"maxSize":"1Mi","file":null}})",
               {"warning: programs.web.output.stderr.maxSize: has no effect without file"}},
@@ -422,7 +437,9 @@ INSTANTIATE_TEST_SUITE_P(
         Found{R"("sockets":[{}])",
               {"programs.web.sockets[0].name: required key is missing",
                "programs.web.sockets[0].listen: required key is missing"}},
-        Found{R"("sockets":["tcp::80"])", {"programs.web.sockets[0]: expected an object, found string"}},
+        Found{R"("sockets":["tcp::80"])",
+              {"programs.web.sockets[0]: expected an object (keys: name, listen, mode, user, group, backlog), found "
+               "string"}},
         Found{R"("sockets":[{"name":"a:b","listen":"tcp:host:80"}])",
               {R"(programs.web.sockets[0].name: "a:b": a name is a letter or a digit and up to 63 more of them, or of )"
                R"re(".", "_" and "-")re",
@@ -628,7 +645,8 @@ TEST(ParsePrograms, WhatAProbeAsksForAndTakes) {
                "programs.web.readiness.headers.Transfer-Encoding: is part of how the request is sent, and cannot be "
                "set",
                "programs.web.readiness.headers.TE: is part of how the request is sent, and cannot be set"}));
-    EXPECT_EQ(probe(R"("headers":[])"), (Texts{"programs.web.readiness.headers: expected an object, found array"}));
+    EXPECT_EQ(probe(R"("headers":[])"), (Texts{"programs.web.readiness.headers: expected an object, for example "
+                                               "{\"Accept\": \"text/plain\"}, found array"}));
     EXPECT_EQ(
         probe(R"("status":[99,600,"2xx","300-200",true])"),
         (Texts{"programs.web.readiness.status[0]: 99 is not within 100 to 599",
@@ -734,7 +752,8 @@ INSTANTIATE_TEST_SUITE_P(
     Forms, Programs,
     testing::Values(
         Document{R"({"programs":{}})", {}}, Document{R"({"programs":null})", {"version: required key is missing"}},
-        Document{R"({"programs":[]})", {"programs: expected an object, found array"}},
+        Document{R"({"programs":[]})",
+                 {"programs: expected an object, for example {\"web\": {\"command\": [\"nginx\"]}}, found array"}},
         Document{R"({"programs":{"a":[]}})", {"programs.a: expected an object, found array"}},
         Document{R"({"programs":{"a":null}})", {"programs.a: expected an object, found null"}},
         Document{R"({"program":{}})", {R"(warning: unknown key "program"; did you mean "programs"?)"}},
@@ -751,7 +770,9 @@ INSTANTIATE_TEST_SUITE_P(
         Document{R"({"programs":{"a":{"command":[{"type":"Concatenate","values":["x",{"type":"ProcessNumber"}]}]}}})",
                  {"programs.a.command[0]: the program cannot depend on the number of the process"}},
         Document{R"({"programs":{"a":{"command":["x",{"type":"ProcessNumber"}]}}})", {}},
-        Document{R"({"version":"1","arguments":["x"]})", {"arguments[0]: expected an object, found string"}},
+        Document{R"({"version":"1","arguments":["x"]})",
+                 {"arguments[0]: expected an object, for example {\"type\": \"Environment\", \"source\": \"NAME\"}, "
+                  "found string"}},
         Document{R"({"programs":{"a":{"command":["x"]},"a":{"command":["y"]}}})", {"programs.a: duplicate key"}},
         Document{
             programs({{"", ""}, {"web server", ""}, {"-a", ""}, {std::string(65, 'a'), ""}}),
