@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 
 #include "host/image/manifest.h"
+#include "lib/command/mistakes.h"
 #include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/completion/completion.h"
@@ -202,7 +203,7 @@ std::expected<CommandLine, Failure> parse_command_line(std::vector<std::string> 
         bool const has_command = !command_word(words).empty();
         return std::unexpected(usage_failure(has_command ? error.what() : command::missing_command("imgadm").text()));
     } catch (CLI::ParseError const& error) {
-        return std::unexpected(usage_failure(error.what()));
+        return std::unexpected(usage_failure(command::mistake(*app, error).text()));
     }
     return line;
 }

@@ -14,6 +14,7 @@
 #include "lib/base/new_calls.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
+#include "lib/command/mistakes.h"
 #include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/vmadm/command_line.h"
@@ -96,7 +97,7 @@ int run(std::vector<std::string> words) {
     } catch (CLI::RequiredError const& error) {
         return word ? wrong_usage(error.what(), as_json) : without_command(word, as_json);
     } catch (CLI::ParseError const& error) {
-        return wrong_usage(error.what(), as_json);
+        return wrong_usage(command::mistake(app, error).text(), as_json);
     }
     if (!chosen->is_for_anybody && ::geteuid() != 0)
         return wrong_usage("vmadm can only be run as root.", options.has_json_errors);

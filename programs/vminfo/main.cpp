@@ -13,6 +13,7 @@
 #include "lib/base/error_kinds.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
+#include "lib/command/mistakes.h"
 #include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "programs/vminfo/command_line.h"
@@ -69,7 +70,7 @@ int run(std::vector<std::string> const& words) {
     } catch (CLI::CallForVersion const&) {
         return told("vminfo " TRITON_VERSION "\n", as_json);
     } catch (CLI::ParseError const& error) {
-        return failed(fail(error.what()).error(), options.has_json_errors);
+        return failed(command::mistake(app, error), options.has_json_errors);
     }
     Outcome const outcome = chosen->run(options);
     return outcome ? 0 : failed(outcome.error(), options.has_json_errors);

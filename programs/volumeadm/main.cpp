@@ -15,6 +15,7 @@
 #include "lib/base/new_calls.h"
 #include "lib/base/standard_descriptors.h"
 #include "lib/base/write_all.h"
+#include "lib/command/mistakes.h"
 #include "lib/command/words.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
@@ -81,7 +82,7 @@ int run(std::vector<std::string> const& words) {
     } catch (CLI::CallForVersion const&) {
         return told("volumeadm " TRITON_VERSION "\n", as_json);
     } catch (CLI::ParseError const& error) {
-        return failed(fail(error.what()).error(), options.has_json_errors);
+        return failed(command::mistake(app, error), options.has_json_errors);
     }
     if (auto const prepared = prepare_host_program(NeededCalls::files); !prepared)
         return failed(prepared.error(), options.has_json_errors);

@@ -52,7 +52,7 @@ def test_usage(tmp_path):
     assert says(tmp_path) == (2, "", "a command is missing; vminfo --help lists all commands\n")
     assert says(tmp_path, "-V")[1] == says(tmp_path, "--version")[1]
     assert "\nUsage: vminfo ping\n" in says(tmp_path, "help", "ping")[1]
-    assert says(tmp_path, "ping", "x") == (2, "", "The following argument was not expected: x\n")
+    assert says(tmp_path, "ping", "x") == (2, "", 'ping: too many arguments: "x"\n')
     assert says(tmp_path, "events", "a", "b") == (2, "", 'too many arguments for events: "b"\n')
     assert says(tmp_path, "vm") == (2, "", "too few arguments for vm\n")
     assert says(tmp_path, "events", "--since", "yesterday") == (2, "", '--since "yesterday" is not the sequence number of an event\n')

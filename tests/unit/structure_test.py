@@ -139,7 +139,7 @@ SEEN_BY = {
     re.compile(r"^curl/"): "host/download",
     re.compile(r"^sqlite3"): "host/content",
     re.compile(r"^(archive|archive_entry|zstd|lzma|isa-l)\.h$|^isa-l/"): "host/unpack",
-    re.compile(r"^CLI/"): "programs/completion programs/imgadm programs/vmadm programs/vminfo programs/volumeadm",
+    re.compile(r"^CLI/"): "lib/command programs/completion programs/imgadm programs/vmadm programs/vminfo programs/volumeadm",
     re.compile(r"^systemd/sd-"): "host/systemd",
     re.compile(r"^re2/"): "host/machine sidecar/agent",
     re.compile(r"^google/protobuf/"): "host/cri/wire",
