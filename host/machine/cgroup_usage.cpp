@@ -59,6 +59,15 @@ Number usage_usec(std::string_view text, std::string_view) {
     return found;
 }
 
+/// The number behind `key`, alone in a line: "oom_kill 2".
+Number number_behind(std::string_view text, std::string_view key) {
+    Number found;
+    for_each_line(text, [&](std::string_view line) {
+        if (take_word(line) == key) found = number_of(take_word(line));
+    });
+    return found;
+}
+
 /// The sum over all devices of rows such as "8:0 rbytes=17 wbytes=4", for `key` "rbytes=".
 Number sum_of_pairs(std::string_view text, std::string_view key) {
     std::uint64_t sum = 0;
@@ -89,7 +98,7 @@ struct CounterRow {
     Number (*read)(std::string_view text, std::string_view key);
     std::string_view key = {};
 };
-constexpr std::array<CounterRow, 8> version_2{{
+constexpr std::array<CounterRow, 9> version_2{{
     {&CgroupUsage::cpu_nanoseconds, "", "cpu.stat", usage_usec},
     {&CgroupUsage::memory_bytes, "", "memory.current", plain},
     {&CgroupUsage::memory_limit, "", "memory.max", limit_of},
@@ -98,8 +107,9 @@ constexpr std::array<CounterRow, 8> version_2{{
     {&CgroupUsage::tasks_limit, "", "pids.max", limit_of},
     {&CgroupUsage::read_bytes, "", "io.stat", sum_of_pairs, "rbytes="},
     {&CgroupUsage::written_bytes, "", "io.stat", sum_of_pairs, "wbytes="},
+    {&CgroupUsage::oom_kills, "", "memory.events", number_behind, "oom_kill"},
 }};
-constexpr std::array<CounterRow, 8> version_1{{
+constexpr std::array<CounterRow, 9> version_1{{
     {&CgroupUsage::cpu_nanoseconds, "/cpuacct", "cpuacct.usage", plain},
     {&CgroupUsage::memory_bytes, "/memory", "memory.usage_in_bytes", plain},
     {&CgroupUsage::memory_limit, "/memory", "memory.limit_in_bytes", limit_of},
@@ -108,6 +118,7 @@ constexpr std::array<CounterRow, 8> version_1{{
     {&CgroupUsage::tasks_limit, "/pids", "pids.max", limit_of},
     {&CgroupUsage::read_bytes, "/blkio", "blkio.throttle.io_service_bytes", sum_of_rows, "Read"},
     {&CgroupUsage::written_bytes, "/blkio", "blkio.throttle.io_service_bytes", sum_of_rows, "Write"},
+    {&CgroupUsage::oom_kills, "/memory", "memory.oom_control", number_behind, "oom_kill"},
 }};
 
 CgroupUsage read_rows(std::span<CounterRow const> rows, std::string const& top, std::string const& path) {

@@ -17,6 +17,7 @@ struct CgroupUsage {
     std::optional<std::uint64_t> tasks_limit = {};
     std::optional<std::uint64_t> read_bytes = {};     ///< from disks
     std::optional<std::uint64_t> written_bytes = {};  ///< to disks
+    std::optional<std::uint64_t> oom_kills = {};      ///< processes that were killed for want of memory
 };
 
 /// Reads them from the files of the kernel, for either version of control groups or both side by side. `top`: where

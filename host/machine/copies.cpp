@@ -93,13 +93,17 @@ Operation Machines::cloning(Machine const& machine, Uuid const& source, std::str
     return operation;
 }
 
-Result<Operation> Machines::operation_of_clone(std::string_view data, Uuid const& uuid) {
-    std::string const what = "the journal of VM " + uuid.text();
+Result<Machine> Machines::machine_of_clone(std::string_view data, Uuid const& uuid) {
     json::Object const members = TRY(read_payload(data));
     json::Node const* const node = json::member(members, "machine");
     json::Writer text;
     if (node) text.value(*node);
-    Machine const machine = TRY(parse_file(text.text(), what));
+    return parse_file(text.text(), "the journal of VM " + uuid.text());
+}
+
+Result<Operation> Machines::operation_of_clone(std::string_view data, Uuid const& uuid) {
+    json::Object const members = TRY(read_payload(data));
+    Machine const machine = TRY(machine_of_clone(data, uuid));
     return cloning(machine, TRY(parse_uuid(json::text_of(members, "source"))), json::text_of(members, "snapshot"));
 }
 

@@ -27,9 +27,18 @@ struct ImageTree {
     std::string title;  ///< "debian@12.7"
 };
 
+/// The names of an installed image.
+struct InstalledImage {
+    Uuid uuid;
+    std::string name;
+    std::string version;
+    std::string published_at = {};  ///< RFC 3339, in UTC
+};
+
 class Images {
 public:
     virtual ~Images() = default;
+    virtual Result<std::vector<InstalledImage>> list() = 0;
     /// Errors: `not_found`: "image <uuid> is not installed".
     virtual Result<ImageTree> find(Uuid const& image) = 0;
     /// Holds an image, which stays as long as it is held; twice is once. `holder`: the uuid of a machine.
@@ -48,6 +57,7 @@ struct UnitStatus {
     std::int64_t started_at = 0;   ///< microseconds since 1970; 0: never
     std::int64_t ended_at = 0;     ///< likewise
     std::int64_t exit_status = 0;  ///< of a machine that has ended
+    std::string exit_reason = {};  ///< the same for people; empty: not known
     std::int64_t restarts = 0;
     std::string waits_for = {};  ///< what a machine that is starting waits for before its PID 1; add_awaited() adds it
 

@@ -80,6 +80,13 @@ bool is_key(std::string_view key, bool may_be_any) {
     return is_part(parts, may_be_any) || is_part_of_disk(parts, may_be_any);
 }
 
+std::unexpected<Error> no_such_key(std::string_view what, std::string_view key) {
+    std::vector<std::string_view> known;
+    for (Property const& property : properties())
+        if (property.is_public()) known.push_back(property.name);
+    return fail("Invalid " + std::string(what) + " key: " + json::quoted(key) + json::suggestion(key, known));
+}
+
 std::size_t width_of(std::string_view key) {
     auto const* const row = std::ranges::find(foreign_columns, key, &ForeignColumn::name);
     return row == foreign_columns.end() ? width_of_part : row->width;
@@ -181,7 +188,7 @@ Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
     Filter filter;
     filter.key_ = text.substr(0, equals);
     filter.value_ = text.substr(equals + 1);
-    if (!is_key(filter.key_, true)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(filter.key_));
+    if (!is_key(filter.key_, true)) return no_such_key(what, filter.key_);
     Property const* const property = find_property(filter.key_);
     if (property) filter.key_ = property->name;
     bool const is_uuid = property && property->value.shape == &uuid_shape;
@@ -191,8 +198,38 @@ Result<Filter> Filter::parse(std::string_view text, std::string_view what) {
         filter.value_ = std::move(*mac);
     } else if (auto const uuid = Uuid::parse(filter.value_); uuid && is_uuid) {
         filter.value_ = uuid->text();
+    } else if (property && !filter.value_.empty()) {
+        TRY(filter.normalise(*property));
     }
     return filter;
+}
+
+/// Brings the value into the form that machines have it in. What no machine can have is a mistake, unlike what none
+/// has.
+Result<> Filter::normalise(Property const& property) {
+    if (property.name == "state") {
+        auto const known = names_of_states();
+        if (std::ranges::find(known, value_) != known.end()) return {};
+        return fail("state: " + json::quoted(value_) + " is not a state" + json::suggestion(value_, known));
+    }
+    json::Shape const* const shape = property.value.shape;
+    bool const is_number = shape && shape->types == "integer";
+    if (shape && shape->types == "boolean" && value_ != "true" && value_ != "false")
+        return fail(std::string(property.name) + ": expected true or false, found " + json::quoted(value_));
+    if (!is_number) return {};
+    if (auto const number = integer_of(value_)) {
+        value_ = std::to_string(*number);
+        return {};
+    }
+    // A size with a unit, of what payloads set.
+    Property const& set = property.name == "ram" ? *find_property("max_physical_memory") : property;
+    json::Reading reading(1);
+    json::Where const top{};
+    Machine machine;
+    set.value.parse(json::Node{value_}, json::Where{&top, property.name}, machine, reading);
+    if (!reading.problems.empty()) return fail(std::move(reading.problems).take().front().text());
+    value_ = value_text(set, machine);
+    return {};
 }
 
 /// Compiles a pattern that ignores the case of letters. One whose states do not fit into the memory is searched for
@@ -228,7 +265,7 @@ bool matches_all(std::span<Filter const> filters, json::Node const& machine) {
 Result<std::vector<ListColumn>> parse_columns(std::string_view text, std::string_view what) {
     std::vector<ListColumn> columns;
     for (std::string_view const name : split(text, ',')) {
-        if (!is_key(name, false)) return fail("Invalid " + std::string(what) + " key: " + json::quoted(name));
+        if (!is_key(name, false)) return no_such_key(what, name);
         Property const* const property = find_property(name);
         if (property) {
             std::size_t const width = property->rules.column.width;

@@ -15,6 +15,8 @@ class RE2;
 
 namespace triton::machine {
 
+struct Property;
+
 /// The forms in which `vmadm` shows machines. A machine here is the object that `vmadm get` shows.
 
 /// A condition on a machine: "alias=web0", "alias=~^web", "nics.*.ip=10.0.0.1".
@@ -23,8 +25,8 @@ public:
     static constexpr std::size_t longest_pattern = 1000;
 
     /// `what`: "filter" or "lookup", for the message.
-    /// Errors: invalid: `Invalid filter key: "x"`; `alias: "(" is not a regular expression`; a pattern of more than
-    /// longest_pattern bytes; text without "=".
+    /// Errors: invalid: `Invalid filter key: "x"`; `state: "runing" is not a state; did you mean "running"?`; `alias:
+    /// "(" is not a regular expression`; a pattern of more than longest_pattern bytes; text without "=".
     static Result<Filter> parse(std::string_view text, std::string_view what);
 
     /// Takes time that is linear in the length of the machine's texts, whatever the pattern.
@@ -35,6 +37,7 @@ public:
 
 private:
     Result<> compile(std::string_view pattern);
+    Result<> normalise(Property const& property);
 
     std::string key_;
     std::string value_;

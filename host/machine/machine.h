@@ -155,6 +155,7 @@ struct Machine {
     std::optional<std::string> boot_timestamp = {};
     std::optional<std::string> exit_timestamp = {};
     std::optional<std::int64_t> exit_status = {};
+    std::optional<std::string> exit_reason = {};
     std::optional<std::int64_t> init_restarts = {};
     std::optional<std::string> waits_for = {};
     std::optional<std::string> last_modified = {};

@@ -143,6 +143,7 @@ void add_last_exit(UnitStatus& status, Store const& store, Uuid const& uuid) {
     if (!exit || exit->ended_at < status.ended_at) return;
     status.ended_at = exit->ended_at;
     status.exit_status = exit->exit_status;
+    status.exit_reason = reason_of(*exit);
 }
 
 void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid) {
@@ -157,6 +158,7 @@ void observe(Machine& machine, UnitStatus const& status) {
     if (!runs && status.ended_at > 0) {
         machine.exit_timestamp = time_text(status.ended_at);
         machine.exit_status = status.exit_status;
+        if (!status.exit_reason.empty()) machine.exit_reason = status.exit_reason;
     }
     if (status.restarts > 0) machine.init_restarts = status.restarts;
     if (machine.state == State::starting && !status.waits_for.empty()) machine.waits_for = status.waits_for;
@@ -210,8 +212,22 @@ Result<Machine> Machines::load(Uuid const& uuid) {
 
 Result<Machine> Machines::read(Uuid const& uuid) {
     Machine machine = TRY(load(uuid));
+    if (auto whole = being_made(machine)) machine = std::move(*whole);
     observe_files(machine);
     return machine;
+}
+
+/// While a machine is made, its tags and metadata are in the journal before they are in its tree.
+std::optional<Machine> Machines::being_made(Machine const& machine) const {
+    if (machine.phase != Phase::configuring) return std::nullopt;
+    auto const mark = store_.mark(machine.uuid);
+    if (!mark || !*mark) return std::nullopt;
+    std::string const& operation = (*mark)->operation;
+    if (operation != "create" && operation != "receive" && operation != "clone") return std::nullopt;
+    auto whole = operation == "clone" ? machine_of_clone((*mark)->data, machine.uuid) : parse_file((*mark)->data, "");
+    if (!whole || whole->uuid != machine.uuid) return std::nullopt;
+    whole->phase = machine.phase;
+    return *std::move(whole);
 }
 
 Result<std::vector<Snapshot>> Machines::snapshots(Uuid const& uuid) {
@@ -563,6 +579,16 @@ Result<> Machines::check_conflicts(Machine const& machine) {
     return {};
 }
 
+/// By an alias that two have, neither can be named.
+Result<> Machines::check_alias(Machine const& machine) {
+    if (may_aliases_repeat_ || machine.alias.value_or("").empty()) return {};
+    for (Machine const& other : TRY(store_.load_all()).machines)
+        if (other.uuid != machine.uuid && other.alias == machine.alias)
+            return fail(ErrorKind::exists, "alias " + json::shown(*machine.alias) + " is that of VM " +
+                                               other.uuid.text() + " already; --same-alias gives it to both");
+    return {};
+}
+
 Result<> Machines::check_launch(Machine const& machine) {
     if (!machine.launch) return {};
     return parts_.launcher.check(launch_text(machine));
@@ -631,7 +657,7 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
                                    storage::TreeName const made = tree_of(machine.uuid);
                                    if (tuning_of(machine) != storage::Tuning()) TRY(tune_tree(machine, made, true));
-                                   return set_quota(machine, made, true);
+                                   return set_quota(machine, made, is_quota_meant_);
                                }});
     if (machine.create_only) {
         operation.steps.push_back({.name = "completion", .run = [this, machine]() -> Result<> {
@@ -1032,6 +1058,7 @@ Result<> Machines::start_again(Uuid const& uuid) {
 
 Result<> Machines::create(Creation const& creation_of) {
     (void)TRY(parts_.images.find(*creation_of.machine.image_uuid));
+    is_quota_meant_ = creation_of.has_quota;
     return add(creation_of.machine, "create", [this](Machine const& machine) { return creation(machine); });
 }
 
@@ -1078,6 +1105,7 @@ Result<> Machines::add(Machine machine, std::string_view command, std::function<
     // one command at a time looks for uids and addresses and takes them, until the machine's file exists
     std::optional<MachineLock> shared = TRY(lock(Uuid(), command));
     TRY(check_conflicts(machine));
+    if (command != "receive") TRY(check_alias(machine));  // the stream may be of this host
     machine.first_uid = TRY(free_uids());
     TRY(check_readable(machine));
     Operation operation = make(machine);
@@ -1173,6 +1201,7 @@ Result<Update> Machines::update(Uuid const& uuid, std::function<Result<Update>(M
     TRY(check_readable(update.machine));
     std::optional<MachineLock> shared = TRY(lock(Uuid(), "update"));
     TRY(check_conflicts(update.machine));
+    if (update.machine.alias != before.alias) TRY(check_alias(update.machine));
     Operation operation = change(update.machine, false, limits);
     take_back_until_rules(operation, stored, limits);
     until_saved(operation, shared);

@@ -98,6 +98,8 @@ public:
     /// Errors: those of `make`.
     Result<Update> update(Uuid const& uuid, std::function<Result<Update>(Machine const& before)> const& make);
     Result<> destroy(Uuid const& uuid);
+    /// Lets machines have an alias that another one has already.
+    void let_aliases_repeat() { may_aliases_repeat_ = true; }
     /// Those that commands are for from now on, if not each that they name: what was chosen by its properties may have
     /// other ones by the time that nobody else can change it, and then the command is `refused`.
     void only_while(std::function<bool(Machine const&)> is_meant) { is_meant_ = std::move(is_meant); }
@@ -155,6 +157,7 @@ private:
     Result<> load_parts(Machine& machine);
     void observe_files(Machine& machine) const;
     Result<> check_conflicts(Machine const& machine);
+    Result<> check_alias(Machine const& machine);
     Result<> finish_interrupted(Uuid const& uuid);
     Result<> start_again(Uuid const& uuid);
     Result<> check_init(Machine const& machine) const;
@@ -173,6 +176,8 @@ private:
     bool is_kept(Uuid const& uuid);
     /// `name`: "create", "clone" or "receive". `tree` makes the machine's tree.
     Operation creation(Machine const& machine, std::string_view name = "create", std::function<Result<>()> tree = {});
+    [[nodiscard]] std::optional<Machine> being_made(Machine const& machine) const;
+    static Result<Machine> machine_of_clone(std::string_view data, Uuid const& uuid);
     Result<Operation> operation_of_clone(std::string_view data, Uuid const& uuid);
     Operation cloning(Machine const& machine, Uuid const& source, std::string_view snapshot);
     Result<> copy_tree(Uuid const& source, storage::SnapshotName const& snapshot, Uuid const& to);
@@ -256,6 +261,8 @@ private:
     Store store_;
     HostParts parts_;
     std::function<bool(Machine const&)> is_meant_;
+    bool may_aliases_repeat_ = false;
+    bool is_quota_meant_ = true;  // false: it is the default, which nobody has asked for
 };
 
 /// Adds the last exit of a machine that is down to its status, unless systemd knows of a later one.

@@ -135,7 +135,8 @@ void check_addresses(Nic const& nic, std::vector<std::string>& faults) {
     for (std::string const& ip : nic.ips) {
         if (is_dynamic(ip)) continue;
         if (!parse_address(ip))
-            faults.push_back("Invalid IP for NIC: " + json::shown(ip));
+            faults.push_back("Invalid IP for NIC: " + json::shown(ip) +
+                             " (expected an address with the length of its prefix or a netmask, as in 10.0.0.5/24)");
         else if (ip.find('/') == std::string::npos)
             faults.push_back("Invalid IP for NIC: " + ip + " (without the length of its prefix, as in 10.0.0.5/24)");
         else if (!is_of_a_host(*parse_address(ip)))
@@ -162,7 +163,10 @@ bool is_of_one_host(std::string_view mac) {
 void check_rest(Nic const& nic, std::vector<std::string>& faults) {
     if (!is_of_one_host(nic.mac)) faults.push_back("Invalid MAC for NIC: " + nic.mac);
     if (!is_tag(nic.nic_tag))
-        faults.push_back("invalid or missing .nic_tag option for NIC: " + json::quoted(nic.nic_tag));
+        faults.push_back(nic.nic_tag.empty()
+                             ? "nic_tag is missing for NIC " + nic.mac +
+                                   ": the network that it is in, as a tag that the host's triton.json defines"
+                             : "invalid .nic_tag option for NIC: " + json::quoted(nic.nic_tag));
     if (nic.interface && !is_interface_name(*nic.interface))
         faults.push_back("invalid .interface option for NIC: " + json::quoted(*nic.interface));
     if (nic.primary == std::optional(false))

@@ -116,11 +116,17 @@ bool check_brand(json::Object const& payload, Faults& faults) {
     return false;
 }
 
+/// Whether a key tells an update what to do: set_tags, remove_nics.
+bool is_for_update(std::string_view key);
+
 void read_keys_of_creation(json::Object const& payload, Machine& machine, Reader& reader) {
     for (json::Member const& member : payload) {
         Property const* const property = find_property(member.key);
         if (!property && is_for_hardware(member.key))
             reader.refuse(member.key, member.key + ": is for virtual hardware, which a container does not have");
+        else if (!property && is_for_update(member.key))
+            reader.refuse(member.key, member.key + ": is for updates; a new VM has what " +
+                                          member.key.substr(member.key.find('_') + 1) + " says");
         else if (!property)
             reader.ignore(unknown_key(member.key));
         else if (property->name == "ram")
@@ -324,6 +330,8 @@ std::optional<Verb> find_verb(std::string_view key) {
     }
     return std::nullopt;
 }
+
+bool is_for_update(std::string_view key) { return find_verb(key).has_value(); }
 
 /// The value of a property as a node, which is changed and read again.
 json::Node node_of(Property const& property, Machine const& machine) {
@@ -603,6 +611,7 @@ Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
         else
             reader.bad_value("uuid", uuid.error().text());
     }
+    creation.has_quota = is_given("quota");
     fill_in(machine);
     creation.notices = reader.take_notices();
     couple(machine, creation.notices);

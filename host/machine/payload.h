@@ -39,6 +39,7 @@ struct Creation {
     Machine machine;
     std::vector<std::string> ignored = {};  ///< keys that we do not know
     std::vector<std::string> notices = {};  ///< values that were changed, and why, or that have no effect
+    bool has_quota = true;                  ///< the payload has one: otherwise it is the default
 };
 
 /// Reads and checks the payload of a new machine, and adds what is missing. `now`: microseconds since 1970.

@@ -139,7 +139,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::max_locked_memory, Mebibytes>("max_locked_memory", next({10, "MAX_LOCKED"}), "MiB that each of its processes may lock, at most `max_physical_memory`, which is the default."),
         property<&Machine::tmpfs, Mebibytes>("tmpfs", next({5}), "MiB of its /tmp in memory, at most `max_physical_memory`, which is the default; 0: /tmp is on disk."),
         property<&Machine::max_lwps, Whole<1, 1 << 22>>("max_lwps", live({7, "MAX_LWP"}), "Processes and threads. Default: 2000."),
-        property<&Machine::quota, Whole<0, 1 << 30>>("quota", live({5}), "GiB that its tree may take; 0: no limit. Default: 10."),
+        property<&Machine::quota, Gibibytes>("quota", live({5}), "GiB that its tree may take; 0: no limit. Default: 10."),
         property<&Machine::max_msg_ids, Count>("max_msg_ids", kept(), "Stored. Default: 4096."),
         property<&Machine::max_sem_ids, Count>("max_sem_ids", kept(), "Stored. Default: 4096."),
         property<&Machine::max_shm_ids, Count>("max_shm_ids", kept(), "Stored. Default: 4096."),
@@ -177,7 +177,8 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::snapshots, json::List<json::Record<Snapshot, snapshot_shape>>>("snapshots", seen({}, Shown::always), "Its snapshots."),
         property<&Machine::pid, Count>("pid", seen({6}), "The host's number of its PID 1."),
         property<&Machine::boot_timestamp, Name>("boot_timestamp", seen({24}), "When it was started."),
-        property<&Machine::exit_status, Whole<INT64_MIN, INT64_MAX>>("exit_status", seen({4, "EXIT"}), "How it ended."),
+        property<&Machine::exit_status, Whole<INT64_MIN, INT64_MAX>>("exit_status", seen({4, "EXIT"}), "How it ended: the exit status of systemd-nspawn."),
+        property<&Machine::exit_reason, Line<4096>>("exit_reason", seen({40}), "The same in words, with the processes that the kernel killed for want of memory since the machine was started."),
         property<&Machine::exit_timestamp, Name>("exit_timestamp", seen({24}), "When it ended."),
         property<&Machine::init_restarts, Count>("init_restarts", seen(), "How often systemd has restarted it."),
         property<&Machine::waits_for, Line<4096>>("waits_for", seen({40}), "What a machine that is `starting` waits for: a volume, and why it is not there."),
@@ -194,6 +195,16 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
     });
     // clang-format on
     return rows;
+}
+
+std::span<std::string_view const> names_of_states() {
+    static constexpr auto names = [] {
+        std::array<std::string_view, state_names.size() + 1> all{};
+        std::ranges::copy(state_names, all.begin());
+        all.back() = "unreadable";
+        return all;
+    }();
+    return names;
 }
 
 std::string_view name_of(State state) { return state_names[static_cast<std::size_t>(state)]; }
@@ -320,10 +331,10 @@ Result<Machine> parse_file(std::string_view text, std::string_view path) {
     return std::unexpected(std::move(error));
 }
 
-std::string reference_page() {
-    static constexpr std::array<std::string_view, 4> setters{"never", "create", "create (required)", "create, update"};
-    static constexpr std::array<std::string_view, 3> effects{"", "at once", "next start"};
-    std::string page = "# Properties of machines\n\n";
+namespace {
+
+std::vector<json::DescribedKey> described_properties(std::array<std::string_view, 4> const& setters,
+                                                     std::array<std::string_view, 3> const& effects) {
     std::vector<json::DescribedKey> keys;
     for (Property const& property : properties()) {
         if (property.rules.place == Place::hidden) continue;
@@ -331,6 +342,51 @@ std::string reference_page() {
         keys.push_back({property.name, property.need, std::move(need), property.value.shape, property.description,
                         std::string(effects[static_cast<std::size_t>(property.rules.takes)])});
     }
+    return keys;
+}
+
+}  // namespace
+
+std::string manual_page() {
+    auto const keys = described_properties({"shown", "set by create", "create needs it", "set by create and update"},
+                                           {"", "in force at once", "in force at the next start"});
+    std::string page = R"(vmadm-properties(5)
+
+# NAME
+
+vmadm-properties - what a machine of vmadm is made of
+
+# DESCRIPTION
+
+Each machine has these properties. *vmadm get* shows them as one JSON object, *vmadm create* takes such an object (or
+an image and KEY=VALUE words), and *vmadm update* changes parts of it:
+
+```
+vmadm create debian alias=web0 ram=1G cpu_cap=200 quota=20
+vmadm update web0 ram=2G
+echo '{"set_tags": {"role": "db"}}' | vmadm update web0
+```
+
+A number may be written as a text. A size in MiB or GiB may have a unit of its own instead: *ram=1G*, *quota=1.5T*. An
+empty value or *null* takes a property away, or gives it its default again.
+
+Of *tags*, *customer_metadata*, *internal_metadata* and *routes* an update changes parts with *set_tags* (an object) and
+*remove_tags* (a list of keys), and so on; of *nics* and *filesystems* with *add_nics*, *update_nics* (lists of objects,
+which *mac* or *target* identifies) and *remove_nics* (a list of these).
+)";
+    json::append_manual_section(page, "PROPERTIES", keys);
+    json::append_manual_section(
+        page, "NICS", json::described_keys<Nic, json::Reading>(),
+        "The keys of an element of *nics*. *vminfo* and *vmadm list* name parts as *nics.0.ip*.");
+    json::append_manual_section(page, "FILESYSTEMS", json::described_keys<Filesystem, json::Reading>(),
+                                "The keys of an element of *filesystems*.");
+    return page + "\n# SEE ALSO\n\n*vmadm*(8), *imgadm*(8), *vminfod*(8)\n";
+}
+
+std::string reference_page() {
+    auto const keys =
+        described_properties({"never", "create", "create (required)", "create, update"}, {"", "at once", "next start"});
+    std::string page = "# Properties of machines\n\n";
     json::append_section(page, "machine", keys, "Who sets each, and when a running machine notices.", "Takes effect");
     json::append_section(page, "nic", json::described_keys<Nic, json::Reading>());
     json::append_section(page, "filesystem", json::described_keys<Filesystem, json::Reading>());

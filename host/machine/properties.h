@@ -106,6 +106,8 @@ bool is_for_hardware(std::string_view name);
 std::string value_text(Property const& property, Machine const& machine);
 
 std::string_view name_of(State state);
+/// Of all states, and "unreadable", which stands for that of a machine whose file cannot be read.
+std::span<std::string_view const> names_of_states();
 std::string_view name_of(Phase phase);
 
 /// The JSON object that `vmadm get` shows, in one line.
@@ -124,5 +126,7 @@ Result<Machine> parse_file(std::string_view text, std::string_view path);
 
 /// The reference page of the properties, in Markdown.
 std::string reference_page();
+/// The same as the source of vmadm-properties(5), see scdoc(5).
+std::string manual_page();
 
 }  // namespace triton::machine

@@ -327,6 +327,20 @@ Result<MachineLock> Store::lock(Uuid const& uuid, std::string_view purpose, mill
     return fail(ErrorKind::busy, "VM " + uuid.text() + " keeps being deleted and created again");
 }
 
+bool Store::is_being_changed(Uuid const& uuid) const {
+    auto const owner = read_file(layout_.state() + "/locks/" + uuid.text(), 256);
+    if (!owner) return false;
+    // "vmadm stop" (process 17)
+    constexpr std::string_view before = " (process ";
+    std::size_t const at = owner->rfind(before);
+    if (!owner->starts_with("\"vmadm ") || at == owner->npos) return false;
+    std::size_t const begin = at + before.size();
+    auto const pid = integer_of(std::string_view(*owner).substr(begin, owner->find(')', begin) - begin));
+    if (!pid || *pid <= 0) return false;
+    auto const name = read_file("/proc/" + std::to_string(*pid) + "/comm", 64);
+    return name && *name == "vmadm\n";
+}
+
 void Store::forget_lock(Uuid const& uuid) const { (void)::unlink((layout_.state() + "/locks/" + uuid.text()).c_str()); }
 
 Result<std::optional<Mark>> Store::mark(Uuid const& uuid) const {

@@ -101,6 +101,8 @@ public:
     /// The first uid of the machine in a file that cannot be read as a whole, as far as that can be found.
     [[nodiscard]] std::optional<std::int64_t> uids_of_broken(std::string_view name) const;
 
+    /// Whether a command of vmadm that has had the lock last is still running. What it waits for it may not hold.
+    [[nodiscard]] bool is_being_changed(Uuid const& uuid) const;
     /// Waits until nobody else has the lock, for `patience` at most. `purpose`: "vmadm stop".
     /// Errors: `busy`: `VM <uuid> is in use by "vmadm update" (process 1234)`.
     [[nodiscard]] Result<MachineLock> lock(Uuid const& uuid, std::string_view purpose, milliseconds patience) const;

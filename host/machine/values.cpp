@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -55,6 +56,37 @@ std::optional<std::int64_t> read_whole(json::Node const& node, json::Where const
         return std::nullopt;
     }
     return json::read_integer_within(node, at, lowest, highest, reading);
+}
+
+std::optional<std::int64_t> bytes_of(std::string_view text) {
+    for (std::string_view const end : {"iB", "B", "i"}) {
+        if (!text.ends_with(end)) continue;
+        text.remove_suffix(end.size());
+        break;
+    }
+    constexpr std::string_view units = "KMGTP";
+    std::size_t const unit = text.empty() ? units.npos : units.find(static_cast<char>(text.back() & ~0x20));
+    if (unit == units.npos) return std::nullopt;
+    text.remove_suffix(1);
+    double number = 0;
+    auto const [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
+    if (error != std::errc() || end != text.data() + text.size() || !(number >= 0)) return std::nullopt;
+    double const bytes = std::ldexp(number, 10 * (static_cast<int>(unit) + 1));
+    if (bytes > std::ldexp(1.0, 62) || bytes != std::floor(bytes)) return std::nullopt;
+    return static_cast<std::int64_t>(bytes);
+}
+
+std::optional<std::int64_t> read_units(json::Node const& node, json::Where const& at, std::int64_t unit,
+                                       std::int64_t highest, json::Reading& reading) {
+    auto const* const text = node.get<std::string>();
+    if (!text || integer_of(*text)) return read_whole(node, at, 0, highest, reading);
+    std::string_view const name = unit == std::int64_t{1} << 20 ? "MiB" : "GiB";
+    auto const bytes = bytes_of(*text);
+    if (bytes && *bytes % unit == 0)
+        return json::read_integer_within(json::Node{*bytes / unit}, at, 0, highest, reading);
+    reading.problems.add(at, json::quoted(*text) + (bytes ? " is not a whole number of " : " is not a number of ") +
+                                 std::string(name) + " (for example 2, or \"2G\")");
+    return std::nullopt;
 }
 
 std::optional<std::string> read_line(json::Node const& node, json::Where const& at, std::size_t longest,

@@ -30,8 +30,23 @@ struct Whole {
     }
 };
 
-/// A size of memory.
-using Mebibytes = Whole<0, std::int64_t{1} << 30>;
+/// Reads a number of units of `unit` bytes, or a size with a unit of its own as people type it: "512M", "1.5GiB". Those
+/// units are powers of 1024.
+std::optional<std::int64_t> read_units(json::Node const& node, json::Where const& at, std::int64_t unit,
+                                       std::int64_t highest, json::Reading& reading);
+template <std::int64_t unit>
+struct SizeIn {
+    static constexpr std::int64_t highest = std::int64_t{1} << 30;
+    static constexpr json::Shape shape{.types = "integer", .lowest = 0, .highest = highest};
+    static std::optional<std::int64_t> read(json::Node const& node, json::Where const& at, json::Reading& reading) {
+        return read_units(node, at, unit, highest, reading);
+    }
+};
+using Mebibytes = SizeIn<std::int64_t{1} << 20>;
+using Gibibytes = SizeIn<std::int64_t{1} << 30>;
+
+/// The bytes of "512M", "1.5GiB", "2T"; nullopt: it is no size, has no unit, or is not a whole number of bytes.
+std::optional<std::int64_t> bytes_of(std::string_view text);
 
 /// Reads a text of one line without control characters: it goes into tables and unit files.
 std::optional<std::string> read_line(json::Node const& node, json::Where const& at, std::size_t longest,

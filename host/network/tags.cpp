@@ -130,8 +130,10 @@ Result<NicTag> Tags::get(std::string_view name) const {
     std::string known;
     for (NicTag const& tag : tags_)
         known += (known.empty() ? "" : ", ") + tag.name;
-    return fail(ErrorKind::not_found, "unknown nic_tag " + json::quoted(name) +
-                                          (known.empty() ? " (this host has none)" : " (known: " + known + ")"));
+    return fail(ErrorKind::not_found,
+                "unknown nic_tag " + json::quoted(name) +
+                    (known.empty() ? " (this host has none: define it in network.nic_tags of triton.json)"
+                                   : " (known: " + known + ")"));
 }
 
 }  // namespace triton::network

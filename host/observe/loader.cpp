@@ -34,8 +34,11 @@ Loader::Outcome Loader::read_machine(info::Job const& job) {
     // The machine may have come with its file alone: nothing else tells of its other parts.
     if (parts.has(Part::stored)) {
         parts |= host_.records.unread(name);
+        bool const is_known = !host_.records.unread(name).has(Part::stored);
         findings.stored = read_stored(name);
-        is_gone = !*findings.stored && findings.stored->error().kind == ErrorKind::not_found;
+        // The rest of a machine that is being deleted looks like one without tags.
+        if (uuid && is_known && *findings.stored && is_being_deleted(*uuid)) findings.stored.reset();
+        is_gone = findings.stored && !*findings.stored && findings.stored->error().kind == ErrorKind::not_found;
     }
     if (uuid && !is_gone) {
         if (parts.has(Part::unit)) findings.unit = read_unit(*uuid, job.is_refresh);
@@ -48,6 +51,11 @@ Loader::Outcome Loader::read_machine(info::Job const& job) {
     if (findings.unit && !*findings.unit) outcome.error = findings.unit->error().text();
     outcome.seen = host_.records.take(name, std::move(findings), host_.now(), job.why);
     return outcome;
+}
+
+bool Loader::is_being_deleted(Uuid const& uuid) const {
+    auto const mark = host_.machines.store().mark(uuid);
+    return mark && *mark && (*mark)->operation == "delete";
 }
 
 Result<machine::Machine> Loader::read_stored(std::string const& name) {

@@ -42,6 +42,7 @@ public:
 private:
     Outcome scan();
     Outcome read_machine(info::Job const& job);
+    [[nodiscard]] bool is_being_deleted(Uuid const& uuid) const;
     Result<machine::Machine> read_stored(std::string const& name);
     Result<machine::UnitStatus> read_unit(Uuid const& uuid, bool is_refresh);
     Result<machine::UnitStatus> ask_unit(Uuid const& uuid, bool is_refresh);

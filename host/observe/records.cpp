@@ -38,7 +38,9 @@ std::string_view name_of(machine::UnitStatus::Activity activity) {
 void write_unit(json::Writer& out, machine::UnitStatus const& unit) {
     out.key("data").open('{').member("activity", name_of(unit.activity)).member("leader", unit.leader);
     out.member("started_at", unit.started_at).member("ended_at", unit.ended_at);
-    out.member("exit_status", unit.exit_status).member("restarts", unit.restarts).close('}');
+    out.member("exit_status", unit.exit_status);
+    if (!unit.exit_reason.empty()) out.member("exit_reason", unit.exit_reason);
+    out.member("restarts", unit.restarts).close('}');
 }
 
 /// Whether an error says something about the file of a machine: that it is broken, and not that the system lacks

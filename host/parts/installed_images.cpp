@@ -7,6 +7,13 @@ Result<image::ImageService*> InstalledImages::service() {
     return &*service_;
 }
 
+Result<std::vector<machine::InstalledImage>> InstalledImages::list() {
+    std::vector<machine::InstalledImage> images;
+    for (image::Image const& one : TRY(TRY(service())->list()))
+        images.push_back({one.uuid(), one.manifest.name, one.manifest.version, one.manifest.published_at});
+    return images;
+}
+
 Result<machine::ImageTree> InstalledImages::find(Uuid const& image) {
     image::ImageService* const images = TRY(service());
     image::Image const found = TRY(images->get(image));

@@ -13,6 +13,7 @@ namespace triton::parts {
 class InstalledImages final : public machine::Images {
 public:
     explicit InstalledImages(machine::Layout const& layout) : root_(layout.root) {}
+    Result<std::vector<machine::InstalledImage>> list() override;
     Result<machine::ImageTree> find(Uuid const& image) override;
     Result<> hold(Uuid const& image, Uuid const& holder) override;
     Result<> release(Uuid const& image, Uuid const& holder) override;

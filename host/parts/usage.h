@@ -22,7 +22,7 @@ struct Figure {
     std::string_view title;
     std::uint64_t unit = 1;
 };
-inline constexpr std::array<Figure, 8> figures{{
+inline constexpr std::array<Figure, 9> figures{{
     {"cpu_nanoseconds", &machine::CgroupUsage::cpu_nanoseconds, "cpu", "CPU_S", 1'000'000'000},
     {"memory_bytes", &machine::CgroupUsage::memory_bytes, "memory", "MEM_MIB", mebibyte_of_figures},
     {"memory_limit_bytes", &machine::CgroupUsage::memory_limit, "memory_limit", "MEM_MAX", mebibyte_of_figures},
@@ -31,6 +31,7 @@ inline constexpr std::array<Figure, 8> figures{{
     {"tasks_limit", &machine::CgroupUsage::tasks_limit, "tasks_limit", "TASKS_MAX"},
     {"read_bytes", &machine::CgroupUsage::read_bytes, "read", "READ_MIB", mebibyte_of_figures},
     {"written_bytes", &machine::CgroupUsage::written_bytes, "written", "WRITE_MIB", mebibyte_of_figures},
+    {"oom_kills", &machine::CgroupUsage::oom_kills, "oom_kills", "OOM"},
 }};
 
 /// The use of one machine.

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include <systemd/sd-bus.h>
+#include <systemd/sd-daemon.h>
 
 namespace triton::systemd {
 
@@ -186,7 +187,9 @@ Bus::~Bus() = default;
 Result<Bus> Bus::connect(std::chrono::milliseconds call_limit) {
     auto state = std::make_unique<State>();
     int const result = sd_bus_open_system(&state->bus);
-    if (result < 0) return fail(kind_of(nullptr, -result), "connect to the system's bus", errno_text(-result));
+    if (result < 0)
+        return fail(kind_of(nullptr, -result), "connect to the system's bus",
+                    errno_text(-result) + (sd_booted() > 0 ? "" : ": systemd does not run on this host"));
     sd_bus_set_method_call_timeout(state->bus, static_cast<std::uint64_t>(call_limit.count()) * 1000);
     return Bus(std::move(state));
 }

@@ -132,4 +132,33 @@ void append_section(std::string& out, std::string_view title, std::span<Describe
     }
 }
 
+namespace {
+
+/// A text of the table for scdoc: what is between backticks is bold.
+std::string manual_text(std::string_view text) {
+    std::string out;
+    for (char const c : text) {
+        if (c == '*' || c == '\\' || c == '#' || c == '<' || c == '_') out += '\\';
+        out += c == '`' ? '*' : c;
+    }
+    return out;
+}
+
+}  // namespace
+
+void append_manual_section(std::string& out, std::string_view title, std::span<DescribedKey const> keys,
+                           std::string_view introduction) {
+    out.append("\n# ").append(title).append("\n\n");
+    if (!introduction.empty()) out.append(introduction).append("\n\n");
+    for (DescribedKey const& key : keys) {
+        out.append("*").append(manual_text(key.name)).append("* (");
+        out.append(key.shape->types.empty() ? "object" : key.shape->types).append(", ").append(key.need_text);
+        if (!key.extra.empty()) out.append(", ").append(key.extra);
+        out.append(")\n\t").append(manual_text(choices_text(key.shape->choices)));
+        out.append(manual_text(key.description)).append("\n\n");
+    }
+    while (out.ends_with("\n\n"))
+        out.pop_back();
+}
+
 }  // namespace triton::json

@@ -40,4 +40,8 @@ void write_properties(Writer& out, std::span<DescribedKey const> keys);
 void append_section(std::string& out, std::string_view title, std::span<DescribedKey const> keys,
                     std::string_view introduction = {}, std::string_view extra = {});
 
+/// The same of a manual page, as scdoc(5) takes it: an entry for each key.
+void append_manual_section(std::string& out, std::string_view title, std::span<DescribedKey const> keys,
+                           std::string_view introduction = {});
+
 }  // namespace triton::json

@@ -51,6 +51,44 @@ std::string printable(std::string_view text) {
     return out;
 }
 
+namespace {
+
+/// The length of the control sequence or string that the text begins with; 0: it begins with none that is whole.
+std::size_t control_sequence(std::string_view text) {
+    if (text.size() < 2 || text[0] != '\x1b') return 0;
+    if (text[1] == '[') {
+        std::size_t at = 2;
+        while (at < text.size() && text[at] >= 0x20 && text[at] < 0x40)
+            ++at;
+        return at < text.size() && text[at] >= 0x40 && text[at] < 0x7f ? at + 1 : 0;
+    }
+    if (text[1] == ']' || text[1] == 'P' || text[1] == '_' || text[1] == '^' || text[1] == 'X') {  // until BEL or ST
+        for (std::size_t at = 2; at < text.size(); ++at) {
+            if (text[at] == '\a') return at + 1;
+            if (text[at] == '\x1b') return at + 1 < text.size() && text[at + 1] == '\\' ? at + 2 : 0;
+        }
+        return 0;
+    }
+    if (text[1] >= 0x20 && text[1] < 0x30) return text.size() > 2 && text[2] >= 0x30 && text[2] < 0x7f ? 3 : 0;
+    return text[1] >= 0x30 && text[1] < 0x7f ? 2 : 0;
+}
+
+}  // namespace
+
+std::string without_control_sequences(std::string_view text) {
+    std::string out;
+    while (!text.empty()) {
+        std::size_t const plain = std::min(text.find('\x1b'), text.size());
+        out += text.substr(0, plain);
+        text.remove_prefix(plain);
+        if (text.empty()) break;
+        std::size_t const length = control_sequence(text);
+        if (length == 0) out += text.front();
+        text.remove_prefix(std::max<std::size_t>(length, 1));
+    }
+    return out;
+}
+
 std::string printable(std::string_view text, std::size_t limit) { return printable(shortened(text, limit)); }
 
 void append_json_escape(std::string& out, char32_t code) {

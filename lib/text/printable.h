@@ -15,7 +15,11 @@ bool is_unsafe(char32_t code);
 /// characters are unchanged, backslashes too: the result is to be read by people and cannot be converted back.
 std::string printable(std::string_view text);
 
-/// The same of shortened(text, limit).
+/// `text` without the sequences by which programs colour what they write, and move the cursor: "\x1b[31m" and other
+/// control sequences of ECMA-48, and strings for the terminal such as its title.
+std::string without_control_sequences(std::string_view text);
+
+/// The same as printable() of shortened(text, limit).
 std::string printable(std::string_view text, std::size_t limit);
 
 /// Appends an unsafe character as JSON escapes: "\u001b", or a surrogate pair.

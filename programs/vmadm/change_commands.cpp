@@ -63,7 +63,9 @@ Outcome run_update(Options const& options) {
     auto const make = [&](Machine const& before) -> Result<machine::Update> {
         auto update = machine::read_update(before, given);
         if (!update) return std::unexpected(update.error().error("update VM " + uuid.text()));
-        if (options.is_strict && !update->ignored.empty()) return fail(update->ignored.front());
+        // Who types a word means it; a file may be for other hosts, too.
+        bool const is_strict = options.is_strict || options.words.size() > 1;
+        if (is_strict && !update->ignored.empty()) return fail(update->ignored.front());
         return std::move(*update);
     };
     if (options.is_dry_run) {
@@ -74,6 +76,7 @@ Outcome run_update(Options const& options) {
         TRY_RUN(machines.check_network(update.machine));
         return print(change_lines(update.changes));
     }
+    if (options.may_alias_repeat) machines.let_aliases_repeat();
     machine::Update const update = TRY_RUN(recorded_update(*host, uuid, "update", make));
     TRY_RUN(tell(*host, options, update.ignored, update.notices));
     if (update.changes.empty()) host->note("note: nothing has changed");
@@ -96,6 +99,7 @@ Outcome run_rename(Options const& options) {
         if (!update) return std::unexpected(update.error().error("rename VM " + uuid.text()));
         return std::move(*update);
     };
+    if (options.may_alias_repeat) machines.let_aliases_repeat();
     TRY_RUN(recorded_update(*host, uuid, "rename", make));
     say("Successfully renamed VM " + uuid.text() + " to " + json::shown(alias));
     return {};
@@ -107,7 +111,9 @@ Outcome run_validate(Options const& options) {
     if (action != "create" && !is_update) return usage("expected: validate create, or validate update BRAND");
     if (options.words.size() != (is_update ? 2U : 1U))
         return usage(is_update ? "expected: validate update BRAND" : "expected: validate create");
-    auto const given = TRY_RUN(payload(options, "Will not validate from stdin when stdin is a tty."));
+    auto given = TRY_RUN(payload(options, "Will not validate from stdin when stdin is a tty."));
+    parts::InstalledImages images{machine::Layout{options.root}};
+    if (!is_update) TRY_RUN(name_image(images, given));
     machine::Faults faults;
     Machine checked;
     std::vector<std::string> ignored, notices;
@@ -134,6 +140,9 @@ Outcome run_validate(Options const& options) {
         else
             faults = creation.error();
     }
+    if (!is_update && checked.image_uuid)
+        if (auto const image = images.find(*checked.image_uuid); !image && image.error().kind == ErrorKind::not_found)
+            notices.push_back(image.error().text());
     if (options.is_strict && !ignored.empty()) faults.reasons = ignored;
     parts::HostLauncher launcher;
     if (faults.is_empty() && checked.launch) {
@@ -203,8 +212,14 @@ void add_create_snapshot(CLI::App& app, Options& options) {
     app.add_flag("--volumes", options.with_volumes, "Saves the volumes that it writes, too.");
 }
 
+void add_rename(CLI::App& app, Options& options) {
+    add_words(app, options);
+    add_same_alias(app, options);
+}
+
 void add_update(CLI::App& app, Options& options) {
     add_payload(app, options);
+    add_same_alias(app, options);
     app.add_flag("-n,--dry-run", options.is_dry_run, "Prints what would change, and changes nothing.");
 }
 
@@ -215,7 +230,7 @@ std::span<Command const> change_commands() {
         {"create-snapshot", "", "VM NAME [--volumes]", "saves the VM's tree as it is now", add_create_snapshot,
          run_create_snapshot},
         {"delete-snapshot", "", "VM NAME", "removes a snapshot", add_words, run_delete_snapshot},
-        {"rename", "", "VM ALIAS", "gives a VM another alias", add_words, run_rename},
+        {"rename", "", "VM ALIAS", "gives a VM another alias", add_rename, run_rename},
         {"rollback-snapshot", "", "VM NAME", "restores the VM's tree from a snapshot", add_words,
          run_rollback_snapshot},
         {"update", "", "[-n] VM [-f FILE | KEY=VALUE...]", "changes properties of a VM", add_update, run_update},

@@ -25,8 +25,8 @@ bool has(Names const& names, std::string_view name) {
 
 /// Whether a key needs more of systemd than the states of units.
 bool is_detail(std::string_view key) {
-    static constexpr auto keys =
-        std::to_array<std::string_view>({"pid", "boot_timestamp", "exit_status", "exit_timestamp", "init_restarts"});
+    static constexpr auto keys = std::to_array<std::string_view>(
+        {"pid", "boot_timestamp", "exit_status", "exit_reason", "exit_timestamp", "init_restarts"});
     return has(keys, property_of(key));
 }
 

@@ -27,6 +27,7 @@ constexpr auto examples = std::to_array<Example>({
     {"cp", "vmadm cp web0:/etc/hosts hosts"},
     {"cp", "vmadm cp site web0:/srv/site"},
     {"create", "vmadm create -f web0.json"},
+    {"create", "vmadm create debian alias=web0 ram=1G cpu_cap=200"},
     {"create",
      "echo '{\"brand\": \"lx\", \"image_uuid\": \"UUID\", \"alias\": \"web0\", \"ram\": 512}' | vmadm create"},
     {"create-snapshot", "vmadm create-snapshot web0 before"},
@@ -43,6 +44,7 @@ constexpr auto examples = std::to_array<Example>({
     {"list", "vmadm list"},
     {"list", "vmadm list -o uuid,alias,state,nics.0.ip -s -ram,alias"},
     {"list", "vmadm list -p -o uuid state=running alias=~^web tags.role=db"},
+    {"list-snapshots", "vmadm list-snapshots web0"},
     {"logs", "vmadm logs -f web0"},
     {"lookup", "vmadm lookup -1 alias=web0"},
     {"lookup", "vmadm lookup -j -o uuid,nics state=running"},
@@ -50,6 +52,7 @@ constexpr auto examples = std::to_array<Example>({
     {"receive", "ssh otherhost vmadm send web0 | vmadm receive"},
     {"recover", "vmadm recover"},
     {"rename", "vmadm rename web0 web1"},
+    {"reference", "vmadm reference"},
     {"reprovision", "echo '{\"image_uuid\": \"UUID\"}' | vmadm reprovision web0"},
     {"rollback-snapshot", "vmadm rollback-snapshot web0 before"},
     {"send", "vmadm send web0 >web0.stream"},
@@ -109,7 +112,8 @@ std::string usage_text() {
            "  -h, --help         print this text, or the options of a command\n"
            "  -V, --version      print the version\n\n"
            "Examples:\n"
-           "  vmadm create -f web0.json                   makes a VM and starts it\n"
+           "  vmadm create debian alias=web0 ram=1G       makes a VM of an installed image and starts it\n"
+           "  vmadm create -f web0.json                   the same from a JSON payload\n"
            "  vmadm list -o uuid,alias,state,nics.0.ip    prints a table\n"
            "  vmadm get web0                              prints all properties of a VM\n"
            "  vmadm update web0 ram=1024 cpu_cap=200      changes a VM while it runs\n"

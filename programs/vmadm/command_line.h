@@ -9,6 +9,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "host/machine/uuid.h"
 #include "lib/base/result.h"
 
 namespace triton::program {
@@ -50,6 +51,7 @@ struct Options {
     bool is_debug = false;
 
     std::vector<std::string> words = {};  ///< machines, filters, key=value ..
+    std::vector<Uuid> only = {};          ///< of those that the words mean; empty: all of them
     std::string file = {};
     std::string order = "uuid,type,ram,state,alias";
     std::string sort = "ram,uuid";
@@ -58,10 +60,14 @@ struct Options {
     bool no_header = false;
     bool with_header = false;
     bool as_json = false;
+    bool as_manual = false;
     bool is_unique = false;
     bool force = false;
     bool is_dry_run = false;
+    bool is_agreed = false;  ///< nobody is asked
+    bool as_table = false;
     bool is_strict = false;
+    bool may_alias_repeat = false;
     bool follow = false;
     bool is_full = false;
     bool with_ready = false;

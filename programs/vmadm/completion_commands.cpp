@@ -46,6 +46,7 @@ std::vector<Offer> offers() {
                            {"kill", "-s", signals},
                            {"update", "", updates},
                            {"clone", "", updates},
+                           {"create", "", updates},
                            {"validate", "", {"create", "update"}},
                            {"completion", "", {"bash", "zsh", "fish"}},
                            {"sysrq", "", {"nmi", "screenshot"}}};
@@ -66,12 +67,24 @@ Outcome run_completion(Options const& options) {
     return print(*text);
 }
 
+Outcome run_reference(Options const& options) {
+    if (!options.words.empty())
+        return usage("too many arguments for reference: " + json::quoted(options.words.front()));
+    return print(options.as_manual ? machine::manual_page() : machine::reference_page());
+}
+
+void add_reference(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("--man", options.as_manual, "Prints the source of vmadm-properties(5) instead.");
+}
+
 }  // namespace
 
 std::span<Command const> completion_commands() {
     static constexpr auto rows = std::to_array<Command>({
         {"completion", "", "bash | zsh | fish", "prints the completion of a shell", add_words, run_completion, false,
          true},
+        {"reference", "", "[--man]", "prints what a VM's properties are", add_reference, run_reference, false, true},
     });
     return rows;
 }

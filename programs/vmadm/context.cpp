@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <csignal>
 #include <cstdlib>
 
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/machine/names.h"
 #include "host/machine/properties.h"
 #include "host/parts/host_pool.h"
 #include "lib/base/read_file.h"
@@ -23,6 +27,7 @@ using machine::Machine;
 using machine::Machines;
 
 constexpr std::size_t most_payload_bytes = 16 << 20;
+constexpr char missing_machine[] = ": which VM? vmadm list shows all";
 
 }  // namespace
 
@@ -146,6 +151,17 @@ std::expected<json::Object, Failure> payload(Options const& options, std::string
     return TRY_RUN(std::move(read));
 }
 
+Outcome name_image(machine::Images& images, json::Object& payload) {
+    for (json::Member& member : payload) {
+        if (member.key != "image_uuid" && member.key != "dataset_uuid") continue;
+        auto const* const name = member.node.get<std::string>();
+        if (!name || name->empty() || Uuid::parse(*name)) continue;
+        Uuid const uuid = TRY_RUN(machine::find_image(*name, TRY_RUN(images.list())));
+        member.node = json::Node{uuid.text()};
+    }
+    return {};
+}
+
 std::expected<json::Object, Failure> key_value_words(std::span<std::string const> words) {
     json::Object object;
     for (std::string const& word : words) {
@@ -196,16 +212,25 @@ void tell_unknown_states(Host const& host, Machines::Listed const& listed) {
 std::expected<Uuid, Failure> one_machine(Machines& machines, Options const& options, std::string_view command,
                                          std::size_t words) {
     if (options.words.empty() || options.words.front().empty())
-        return usage("Invalid or missing UUID for " + std::string(command));
+        return usage("Invalid or missing UUID for " + std::string(command) + missing_machine);
     if (options.words.size() > words)
         return usage("too many arguments for " + std::string(command) + ": " + json::quoted(options.words[words]));
     return TRY_RUN(machines.find(options.words.front()));
 }
 
+namespace {
+
+/// It may take long until it is the turn of the last one.
+void keep_to(Machines& machines, std::vector<machine::Filter> const& wanted) {
+    machines.only_while([wanted](Machine const& machine) { return machine::matches_all(wanted, node_of(machine)); });
+}
+
+}  // namespace
+
 std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, Options const& options,
                                                            std::string_view command) {
     if (options.words.empty() || options.words.front().empty())
-        return usage("Invalid or missing UUID for " + std::string(command));
+        return usage("Invalid or missing UUID for " + std::string(command) + missing_machine);
     std::vector<Uuid> uuids;
     if (options.words.front().find('=') == std::string::npos) {
         for (std::string const& word : options.words)
@@ -219,16 +244,95 @@ std::expected<std::vector<Uuid>, Failure> several_machines(Machines& machines, O
     tell_unreadable(listed.broken);
     for (Machine const& machine : listed.machines)
         if (machine::matches_all(wanted, node_of(machine))) uuids.push_back(machine.uuid);
+    if (!options.only.empty())
+        std::erase_if(uuids,
+                      [&](Uuid const& uuid) { return std::ranges::find(options.only, uuid) == options.only.end(); });
     if (uuids.empty())
         return std::unexpected(Failure{fail(ErrorKind::not_found, "no VM fulfils these conditions").error()});
-    // It may take long until it is the turn of the last one.
-    machines.only_while([wanted](Machine const& machine) { return machine::matches_all(wanted, node_of(machine)); });
+    keep_to(machines, wanted);
     return uuids;
+}
+
+namespace {
+
+constexpr std::size_t most_at_once = 8;
+
+Outcome some_failed() { return std::unexpected(Failure{.error = {}, .exit_code = 1, .is_told = true}); }
+
+/// Returns whether it was done.
+bool do_one(Host& host, Uuid const& uuid, Options const& options, Each const& each) {
+    Result<> const done = each(host, uuid);
+    if (!done) tell_error(done.error(), options.has_json_errors);
+    return done.has_value();
+}
+
+/// Opens everything anew, since nothing that the parent had open may be used on this side of a fork.
+[[noreturn]] void do_one_alone(Uuid const& uuid, Options const& options, Each const& each, pid_t parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() != parent) ::_exit(1);
+    auto const act = [&]() -> Outcome {
+        auto const host = TRY_RUN(Host::open(options));
+        if (options.words.front().contains('=')) keep_to(host->machines(), TRY_RUN(filters(options.words, "filter")));
+        return do_one(*host, uuid, options, each) ? Outcome() : some_failed();
+    };
+    Outcome const outcome = act();
+    if (!outcome && !outcome.error().is_told) tell_error(outcome.error().error, options.has_json_errors);
+    ::_exit(outcome ? 0 : 1);
+}
+
+/// Waits for one of them. Returns whether it has succeeded.
+bool reap_one(std::vector<pid_t>& children) {
+    int status = 0;
+    pid_t ended = -1;
+    while ((ended = ::waitpid(-1, &status, 0)) < 0 && errno == EINTR) {
+    }
+    if (ended < 0) children.clear();
+    std::erase(children, ended);
+    return ended > 0 && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+}  // namespace
+
+Outcome for_each_machine(Options const& options, std::string_view command, Each const& each) {
+    auto const host = TRY_RUN(Host::open(options));
+    auto const uuids = TRY_RUN(several_machines(host->machines(), options, command));
+    bool is_done = true;
+    for (Uuid const& uuid : uuids)
+        is_done = do_one(*host, uuid, options, each) && is_done;
+    return is_done ? Outcome() : some_failed();
+}
+
+Outcome for_each_machine_at_once(Options const& options, std::string_view command, Each const& each) {
+    auto host = TRY_RUN(Host::open(options));
+    auto const uuids = TRY_RUN(several_machines(host->machines(), options, command));
+    if (uuids.size() == 1) return do_one(*host, uuids.front(), options, each) ? Outcome() : some_failed();
+    host.reset();
+    bool is_done = true;
+    std::vector<pid_t> children;
+    pid_t const parent = ::getpid();
+    for (Uuid const& uuid : uuids) {
+        if (children.size() >= most_at_once) is_done = reap_one(children) && is_done;
+        pid_t const child = ::fork();
+        if (child == 0) do_one_alone(uuid, options, each, parent);
+        if (child < 0) {
+            tell_error(fail(errno, std::string(command) + " VM " + uuid.text()).error(), options.has_json_errors);
+            is_done = false;
+        } else {
+            children.push_back(child);
+        }
+    }
+    while (!children.empty())
+        is_done = reap_one(children) && is_done;
+    return is_done ? Outcome() : some_failed();
 }
 
 // --- options that several commands have ---
 
 void add_words(CLI::App& app, Options& options) { app.add_option("words", options.words); }
+
+void add_same_alias(CLI::App& app, Options& options) {
+    app.add_flag("--same-alias", options.may_alias_repeat, "Takes an alias that another VM has already.");
+}
 
 void add_payload(CLI::App& app, Options& options) {
     add_words(app, options);

@@ -58,7 +58,11 @@ Outcome run_clone(Options const& options) {
     Uuid const source = TRY_RUN(machines.find(options.words.front()));
     auto const creation = copy_of(TRY_RUN(machines.payload_of_copy(source)), std::move(changes));
     if (!creation) return std::unexpected(Failure{creation.error().error("clone VM")});
+    bool const is_typed = options.file.empty();
+    if (is_typed && !creation->ignored.empty())
+        return std::unexpected(Failure{fail(creation->ignored.front()).error()});
     TRY_RUN(tell(*host, options, creation->ignored, creation->notices));
+    if (options.may_alias_repeat) machines.let_aliases_repeat();
     Uuid const uuid = creation->machine.uuid;
     json::Writer detail;
     detail.value(source.text());
@@ -121,6 +125,7 @@ Outcome run_receive(Options const& options) {
 
 void add_clone(CLI::App& app, Options& options) {
     add_payload(app, options);
+    add_same_alias(app, options);
     app.add_option("--snapshot", options.snapshot, "Clones the content of this snapshot.");
 }
 void add_receive(CLI::App& app, Options& options) {

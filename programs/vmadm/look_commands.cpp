@@ -49,6 +49,12 @@ Outcome run_list(Options const& options) {
         chosen.machines.push_back(json::Node{
             json::Object{{"uuid", *json::member(machine, "uuid")}, {"state", *json::member(machine, "state")}}});
     machine::sort_machines(chosen.machines, keys);
+    if (options.as_json) {
+        json::Array selected;
+        for (json::Node const& machine : chosen.machines)
+            selected.push_back(machine::selection(machine, columns));
+        return print(machine::pretty(json::Node{std::move(selected)}));
+    }
     if (options.is_parsable) return print(machine::parsable_text(chosen.machines, columns, options.with_header));
     return print(machine::table_text(chosen.machines, columns, options.with_header || !options.no_header));
 }
@@ -90,6 +96,25 @@ Outcome run_sysrq(Options const& options) {
             .error()});
 }
 
+/// Lines of the history for people. A line that cannot be read stays as it is.
+std::string history_table(std::string_view lines, bool with_header) {
+    static std::vector<machine::ListColumn> const columns{
+        {"time", "TIME", 24}, {"uuid", "UUID", 36}, {"command", "COMMAND", 18}, {"outcome", "OUTCOME", 7}};
+    json::Array rows;
+    std::string unreadable;
+    while (!lines.empty()) {
+        std::string_view const line = lines.substr(0, lines.find('\n'));
+        lines.remove_prefix(std::min(line.size() + 1, lines.size()));
+        json::ProblemList problems(1);
+        auto row = json::read_json(line, json::Limits{}, problems);
+        if (row)
+            rows.push_back(std::move(*row));
+        else
+            unreadable.append(text::printable(line)).append("\n");
+    }
+    return machine::table_text(rows, columns, with_header) + unreadable;
+}
+
 Outcome run_history(Options const& options) {
     if (options.words.size() > 1) return usage("too many arguments for history: " + json::quoted(options.words[1]));
     Vminfod vminfod(options);
@@ -112,7 +137,39 @@ Outcome run_history(Options const& options) {
         for (std::string const& line : TRY_RUN(store.history(uuid)))
             text += line + "\n";
     if (uuid && text.empty()) (void)TRY_RUN(store.load(*uuid));  // there was no such VM
-    return print(text);
+    return print(options.as_table ? history_table(text, !options.no_header) : text);
+}
+
+/// The snapshots of machines, as rows of a table or as objects.
+Outcome run_list_snapshots(Options const& options) {
+    auto const host = TRY_RUN(Host::open(options));
+    Machines& machines = host->machines();
+    std::vector<Uuid> uuids;
+    if (options.words.empty()) {
+        for (Machine const& machine : TRY_RUN(machines.store().load_all()).machines)
+            uuids.push_back(machine.uuid);
+    } else {
+        uuids = TRY_RUN(several_machines(machines, options, "list-snapshots"));
+    }
+    json::Array rows;
+    for (Uuid const& uuid : uuids) {
+        Machine const machine = TRY_RUN(machines.store().load(uuid));
+        for (machine::Snapshot const& snapshot : TRY_RUN(machines.snapshots(uuid))) {
+            json::Object row{{"uuid", json::Node{uuid.text()}}, {"name", json::Node{snapshot.name}}};
+            if (machine.alias) row.push_back({"alias", json::Node{*machine.alias}});
+            if (snapshot.created_at) row.push_back({"created_at", json::Node{*snapshot.created_at}});
+            if (snapshot.size) row.push_back({"size", json::Node{*snapshot.size}});
+            rows.emplace_back(std::move(row));
+        }
+    }
+    if (options.as_json) return print(machine::pretty(json::Node{std::move(rows)}));
+    static std::vector<machine::ListColumn> const columns{{"uuid", "UUID", 36},
+                                                          {"alias", "ALIAS", 10},
+                                                          {"name", "SNAPSHOT", 20},
+                                                          {"created_at", "CREATED", 24},
+                                                          {"size", "SIZE", 12}};
+    if (options.is_parsable) return print(machine::parsable_text(rows, columns));
+    return print(machine::table_text(rows, columns, !options.no_header));
 }
 
 /// Shows what a machine has written to its console, without anything that could control a terminal.
@@ -137,7 +194,7 @@ Outcome run_logs(Options const& options) {
                 line += c == '\t' ? ' ' : c;
                 continue;
             }
-            printed = print(text::printable(line) + "\n", has_reader);
+            printed = print(text::printable(text::without_control_sequences(line)) + "\n", has_reader);
             if (!printed || !has_reader) return false;
             line.clear();
             if (c != '\n') line += c == '\t' ? ' ' : c;
@@ -229,11 +286,23 @@ void add_stats(CLI::App& app, Options& options) {
 }
 void add_list(CLI::App& app, Options& options) {
     add_words(app, options);
+    app.add_flag("-j,--json", options.as_json, "An array of objects with the columns.");
     app.add_flag("-p", options.is_parsable, "Separates values with \":\"; a \"\\\" precedes a \":\" in a value.");
     app.add_flag("-H", options.no_header, "No header line.");
     app.add_flag("-h", options.with_header, "Always prints a header line, also with -p.");
     app.add_option("-o", options.order, "The columns.");
     app.add_option("-s", options.sort, "The sort keys; a - before one means descending.");
+}
+void add_history(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-t,--table", options.as_table, "A table for people instead of JSON lines.");
+    app.add_flag("-H", options.no_header, "No header line of the table.");
+}
+void add_list_snapshots(CLI::App& app, Options& options) {
+    add_words(app, options);
+    app.add_flag("-j,--json", options.as_json, "An array of objects; sizes are in bytes.");
+    app.add_flag("-p", options.is_parsable, "Separates values with \":\"; a \"\\\" precedes a \":\" in a value.");
+    app.add_flag("-H", options.no_header, "No header line.");
 }
 void add_lookup(CLI::App& app, Options& options) {
     add_words(app, options);
@@ -260,9 +329,11 @@ void add_logs(CLI::App& app, Options& options) {
 std::span<Command const> look_commands() {
     static constexpr auto rows = std::to_array<Command>({
         {"get", "json", "VM", "prints all properties of a VM as JSON", add_words, run_get},
-        {"history", "", "[VM]", "prints what was done to VMs, as JSON lines", add_words, run_history},
+        {"history", "", "[-t] [VM]", "prints what was done to VMs, as JSON lines", add_history, run_history},
         {"info", "", "VM [TYPES]", "refused: it is for virtual hardware", add_words, run_info},
-        {"list", "", "[-pHh] [-o F,F] [-s F,F] [F=V]...", "prints a table of VMs", add_list, run_list},
+        {"list-snapshots", "", "[-jpH] [VM | F=V]...", "prints a table of snapshots", add_list_snapshots,
+         run_list_snapshots},
+        {"list", "", "[-jpHh] [-o F,F] [-s F,F] [F=V]...", "prints a table of VMs", add_list, run_list},
         {"logs", "", "[-f] [-n LINES] VM", "prints what the VM has written to its console", add_logs, run_logs},
         {"lookup", "", "[-j | -1] [-o F,F] [F=V]...", "prints uuids of VMs, or objects", add_lookup, run_lookup},
         {"events", "", "[-fjr] [VM]", "prints changes as they happen", add_events, run_events},

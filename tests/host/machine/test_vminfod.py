@@ -103,8 +103,11 @@ def test_a_life_is_told(host, vmadm, vminfod, tiny):
     uuid = new_uuid()
     with vminfod.events(f"?vm={uuid}") as events:
         assert events.first["type"] == "ack"
-        vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", launch=sleeping()))
-        assert events.until(lambda event: event["type"] == "create")["uuid"] == uuid
+        own = {"tags": {"role": "db"}, "customer_metadata": {"k": "v"}}
+        vmadm.ok("create", payload=payload(tiny, uuid=uuid, alias="first", launch=sleeping(), **own))
+        created = events.until(lambda event: event["type"] == "create")
+        assert created["uuid"] == uuid
+        assert {name: created["vm"][name] for name in own} == own and "launch" in created["vm"], "it is told with all that it has"
         running = events.until(state("running"))
         assert running["vm"]["pid"] == json.loads(vmadm.ok("get", uuid))["pid"]
         vmadm.ok("update", uuid, "alias=second")
@@ -119,6 +122,8 @@ def test_a_life_is_told(host, vmadm, vminfod, tiny):
         events.until(state("running"))
         vmadm.ok("delete", uuid)
         assert events.until(lambda event: event["type"] == "delete")["uuid"] == uuid
+        changed = {one["path"].split(".")[0] for event in events.seen for one in event.get("changes", [])}
+        assert not changed & {"tags", "customer_metadata", "launch"}, "nobody has changed them"
         sequences = [event["seq"] for event in events.seen]
         assert sequences == sorted(set(sequences))
     assert vminfod.get("/status")["missedEvents"] == 0

@@ -38,7 +38,9 @@ TEST_F(CgroupUsageTest, ReadsVersion2) {
     put("", "pids.current", "3\n");
     put("", "pids.max", "80\n");
     put("", "io.stat", "8:0 rbytes=10 wbytes=1 rios=5\n8:16 rbytes=7 wbytes=2 rios=5\n");
+    put("", "memory.events", "low 0\noom 3\noom_kill 2\noom_group_kill 1\n");
     CgroupUsage const usage = read();
+    EXPECT_EQ(usage.oom_kills, 2U);
     EXPECT_EQ(usage.cpu_nanoseconds, 17'000U);
     EXPECT_EQ(usage.memory_bytes, 4096U);
     EXPECT_EQ(usage.memory_limit, std::nullopt);
@@ -54,9 +56,11 @@ TEST_F(CgroupUsageTest, ReadsVersion1) {
     put("memory", "memory.usage_in_bytes", "4096\n");
     put("memory", "memory.limit_in_bytes", "9223372036854771712\n");
     put("memory", "memory.memsw.usage_in_bytes", "5000\n");
+    put("memory", "memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n");
     put("pids", "pids.max", "max\n");
     put("blkio", "blkio.throttle.io_service_bytes", "8:0 Read 10\n8:0 Write 1\n8:16 Read 7\nTotal 18\n");
     CgroupUsage const usage = read();
+    EXPECT_EQ(usage.oom_kills, 4U);
     EXPECT_EQ(usage.cpu_nanoseconds, 17U);
     EXPECT_EQ(usage.memory_limit, std::nullopt);
     EXPECT_EQ(usage.swap_bytes, 904U);

@@ -14,6 +14,19 @@ TEST(LastExitTest, WhatIsWrittenIsRead) {
     EXPECT_EQ(*read, exit);
 }
 
+TEST(LastExitTest, ItIsToldInWords) {
+    LastExit exit{.ended_at = 1, .exit_status = 1, .oom_kills = 2};
+    EXPECT_EQ(reason_of(exit), "it exited with 1; the kernel killed 2 processes for want of memory");
+    auto const read = parse_last_exit(last_exit_text(exit), "/f");
+    ASSERT_TRUE(read);
+    EXPECT_EQ(*read, exit);
+    exit = {.ended_at = 1, .exit_status = 9, .is_signal = true};
+    EXPECT_EQ(reason_of(exit), "SIGKILL ended systemd-nspawn");
+    EXPECT_EQ(*parse_last_exit(last_exit_text(exit), "/f"), exit);
+    EXPECT_EQ(reason_of({.ended_at = 1, .exit_status = 133}), "it rebooted from inside");
+    EXPECT_EQ(reason_of({.ended_at = 1, .exit_status = 0}), "it was shut down");
+}
+
 TEST(LastExitTest, OtherContentIsRefused) {
     for (char const* const text :
          {"", "garbage", "[]", "{}", R"({"ended_at":0,"exit_status":0})", R"({"ended_at":-1,"exit_status":0})",

@@ -70,6 +70,24 @@ TEST(Filters, MistakesAreErrors) {
     EXPECT_EQ(parse_sort_keys("x").error().text(), "Invalid sort key: \"x\"");
 }
 
+std::string filter_fault(std::string_view filter) {
+    auto const parsed = Filter::parse(filter, "filter");
+    return parsed ? "" : parsed.error().text();
+}
+
+TEST(Filters, WhatNoMachineCanHaveIsAMistake) {
+    EXPECT_EQ(filter_fault("state=runing"), "state: \"runing\" is not a state; did you mean \"running\"?");
+    EXPECT_EQ(filter_fault("state=unreadable"), "");
+    EXPECT_EQ(filter_fault("state=~^run"), "");
+    EXPECT_EQ(filter_fault("autoboot=yes"), "autoboot: expected true or false, found \"yes\"");
+    EXPECT_EQ(filter_fault("ram=much"), "ram: \"much\" is not a number of MiB (for example 2, or \"2G\")");
+    EXPECT_EQ(filter_fault("pid=x"), "pid: expected an integer, found \"x\"");
+    EXPECT_EQ(filter_fault("alias="), "") << "those without one";
+    EXPECT_EQ(filter_fault("stat=running"), "Invalid filter key: \"stat\"; did you mean \"state\"?");
+    EXPECT_TRUE(matches("ram=0.5G"));
+    EXPECT_TRUE(matches("ram=512M"));
+}
+
 TEST(List, TheTableHasTheColumnsOfVmadm) {
     std::vector<json::Node> const machines{
         web(), node(R"({"uuid":"00000000-0000-4000-8000-000000000002","type":"LX","ram":64,"state":"stopped"})")};

@@ -134,6 +134,7 @@ public:
     FakeImages(fs::path directory, Reaper& reaper) : directory_(std::move(directory)), reaper_(reaper) {
         fs::create_directories(directory_);
     }
+    Result<std::vector<InstalledImage>> list() override { return std::vector<InstalledImage>(); }
     Result<ImageTree> find(Uuid const& image) override {
         if (image.text().starts_with("0000"))
             return fail(ErrorKind::not_found, "image " + image.text() + " is not installed");

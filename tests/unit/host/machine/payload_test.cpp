@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "host/machine/properties.h"
+#include "host/machine/values.h"
 
 namespace triton::machine {
 namespace {
@@ -101,8 +102,14 @@ TEST(Creation, FaultsAreListedByKind) {
     EXPECT_THAT(made.error().missing_properties, ElementsAre("brand", "image_uuid"));
     EXPECT_THAT(made.error().reasons,
                 ElementsAre("vcpus: is for virtual hardware, which a container does not have",
-                            "quota: -1 is not within 0 to 1073741824", "ram: expected an integer, found \"much\"",
+                            "quota: -1 is not within 0 to 1073741824",
+                            "ram: \"much\" is not a number of MiB (for example 2, or \"2G\")",
                             "brand: required key is missing", "image_uuid: required key is missing"));
+}
+
+TEST(Creation, WhatIsForUpdatesIsRefused) {
+    EXPECT_EQ(fault_of(R"("update_nics":[])"), "update_nics: is for updates; a new VM has what nics says");
+    EXPECT_EQ(fault_of(R"("remove_tags":["a"])"), "remove_tags: is for updates; a new VM has what tags says");
 }
 
 TEST(Creation, UnknownAndComputedKeysAreNamed) {
@@ -124,7 +131,7 @@ TEST(Creation, MemoryMayBeCalledRam) {
     EXPECT_EQ(machine(R"("ram":"64")").max_swap, 256);
     EXPECT_EQ(machine(R"("ram":512,"max_physical_memory":null)").max_physical_memory, 512);
     EXPECT_EQ(machine(R"("ram":null)").max_physical_memory, 256);
-    EXPECT_EQ(fault_of(R"("ram":"much")"), "ram: expected an integer, found \"much\"");
+    EXPECT_EQ(fault_of(R"("ram":"much")"), "ram: \"much\" is not a number of MiB (for example 2, or \"2G\")");
     EXPECT_EQ(fault_of(R"("ram":-1,"max_physical_memory":64)"), "ram: -1 is not within 0 to 1073741824");
     EXPECT_THAT(creation(R"("ram":512,"max_physical_memory":512)")->ignored, IsEmpty());
     EXPECT_THAT(creation(R"("ram":512,"max_physical_memory":64)")->ignored,
@@ -443,6 +450,8 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
     struct Row {
         std::string members, fault;
     };
+    std::string const expected_address =
+        " (expected an address with the length of its prefix or a netmask, as in 10.0.0.5/24)";
     std::string twenty_one = R"("ips":[)";
     for (int i = 10; i < 31; ++i)
         twenty_one += (i > 10 ? ",\"10.1.0." : "\"10.1.0.") + std::to_string(i) + "/24\"";
@@ -455,10 +464,11 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
               "Invalid IP for NIC: 10.0.0.3 (without the length of its prefix, as in 10.0.0.5/24)"},
              {R"("ip":"10.0.0.3")",
               "Invalid IP for NIC: 10.0.0.3 (without the length of its prefix, as in 10.0.0.5/24)"},
-             {R"("ip":"10.0.0.3","netmask":"255.0.255.0")", "Invalid IP for NIC: 10.0.0.3/255.0.255.0"},
+             {R"("ip":"10.0.0.3","netmask":"255.0.255.0")",
+              "Invalid IP for NIC: 10.0.0.3/255.0.255.0" + expected_address},
              {R"("ip":"10.0.0.3","netmask":"255.255.255.0")", "none"},
-             {R"("ips":["10.0.0.300"])", "Invalid IP for NIC: 10.0.0.300"},
-             {R"("ips":["10.0.0.3/33"])", "Invalid IP for NIC: 10.0.0.3/33"},
+             {R"("ips":["10.0.0.300"])", "Invalid IP for NIC: 10.0.0.300" + expected_address},
+             {R"("ips":["10.0.0.3/33"])", "Invalid IP for NIC: 10.0.0.3/33" + expected_address},
              {R"("ips":["fe80::1/64","addrconf"])", "none"},
              {R"("ips":["::/64"])", "Invalid IP for NIC: ::/64 (not the address of a host)"},
              {R"("ips":["::1/128"])", "Invalid IP for NIC: ::1/128 (not the address of a host)"},
@@ -505,7 +515,7 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
     for (std::string const mac : {"01:00:5e:00:00:01", "00:00:00:00:00:00", "ff:ff:ff:ff:ff:ff"})
         EXPECT_EQ(fault_of(R"("nics":[{"nic_tag":"e","ips":["dhcp"],"mac":")" + mac + R"("}])"),
                   "Invalid MAC for NIC: " + mac);
-    EXPECT_EQ(fault_of(R"("nics":[{"ips":["dhcp"]}])"), "invalid or missing .nic_tag option for NIC: \"\"");
+    EXPECT_THAT(fault_of(R"("nics":[{"ips":["dhcp"]}])"), testing::StartsWith("nic_tag is missing for NIC "));
     EXPECT_EQ(fault_of(R"("nics":[{"nic_tag":"a b","ips":["dhcp"]}])"),
               "invalid or missing .nic_tag option for NIC: \"a b\"");
     EXPECT_EQ(
@@ -525,6 +535,19 @@ TEST(Routes, DestinationsAndGatewaysAreChecked) {
               "Invalid route destination: \"here\" (must be IP address or CIDR)");
     EXPECT_EQ(fault_of(R"("routes":{"10.2.0.0/16":"nics[x]"})"),
               "Invalid route gateway: \"nics[x]\" (must be IP address, nics[] or macs[])");
+}
+
+TEST(Sizes, MayHaveAUnit) {
+    EXPECT_EQ(machine(R"("ram":"1G")").max_physical_memory, 1024);
+    EXPECT_EQ(machine(R"("max_physical_memory":"1.5GiB","tmpfs":"64m")").max_physical_memory, 1536);
+    EXPECT_EQ(machine(R"("quota":"2T")").quota, 2048);
+    EXPECT_EQ(fault_of(R"("quota":"100M")"), "quota: \"100M\" is not a whole number of GiB (for example 2, or \"2G\")");
+    EXPECT_EQ(fault_of(R"("ram":"1X")"), "ram: \"1X\" is not a number of MiB (for example 2, or \"2G\")");
+    EXPECT_EQ(fault_of(R"("ram":"-1G")"), "ram: \"-1G\" is not a number of MiB (for example 2, or \"2G\")");
+    EXPECT_EQ(fault_of(R"("ram":"9999999P")"), "ram: \"9999999P\" is not a number of MiB (for example 2, or \"2G\")");
+    EXPECT_EQ(bytes_of("0.5K"), 512);
+    EXPECT_EQ(bytes_of("nanG"), std::nullopt);
+    EXPECT_EQ(bytes_of("1e3G"), std::nullopt);
 }
 
 TEST(Reference, EachPropertyThatMayBeSetIsInIt) {

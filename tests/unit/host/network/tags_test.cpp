@@ -16,7 +16,8 @@ TEST(Tags, NameLinksOfTheHost) {
     EXPECT_EQ(admin->link, "br0");
     EXPECT_EQ(tags->get("external")->attachment, Attachment::macvlan);
     EXPECT_EQ(tags->get("adm").error().text(), "unknown nic_tag \"adm\" (known: admin, external)");
-    EXPECT_EQ(Tags().get("adm").error().text(), "unknown nic_tag \"adm\" (this host has none)");
+    EXPECT_EQ(Tags().get("adm").error().text(),
+              "unknown nic_tag \"adm\" (this host has none: define it in network.nic_tags of triton.json)");
 }
 
 TEST(Tags, AFileThatIsNotThereHasNone) {

@@ -43,5 +43,14 @@ TEST(Printable, AsciiOnly) {
     EXPECT_EQ(printable_ascii("abcd", 3), "abc");
 }
 
+TEST(ControlSequences, ColoursAndTitlesAreLeftOut) {
+    EXPECT_EQ(without_control_sequences("\x1b[1;31mred\x1b[0m and \x1b[38;5;9mmore\x1b[m"), "red and more");
+    EXPECT_EQ(without_control_sequences("\x1b]0;title\aa\x1b]8;;http://x\x1b\\b\x1b(Bc\x1b=d"), "abcd");
+    EXPECT_EQ(without_control_sequences("plain"), "plain");
+    EXPECT_EQ(without_control_sequences("\x1b[31"), "\x1b[31") << "it is not whole: shown as it is";
+    EXPECT_EQ(without_control_sequences("a\x1b"), "a\x1b");
+    EXPECT_EQ(without_control_sequences("\x1b]0;no end"), "\x1b]0;no end");
+}
+
 }  // namespace
 }  // namespace triton::text
