@@ -15,11 +15,21 @@ std::string frame_message(std::string message) {
 std::expected<void, Status> MessageReader::feed(std::string_view bytes) {
     while (!bytes.empty()) {
         if (is_whole_) return std::unexpected(Status{Code::internal, "the call has more than one message"});
+        auto const taken = feed_one(bytes);
+        if (!taken) return std::unexpected(taken.error());
+        bytes.remove_prefix(*taken);
+    }
+    return {};
+}
+
+std::expected<std::size_t, Status> MessageReader::feed_one(std::string_view bytes) {
+    std::size_t const all = bytes.size();
+    while (!bytes.empty() && !is_whole_) {
         if (prefix_size_ < prefix_.size()) {
             prefix_[prefix_size_++] = bytes.front();
             bytes.remove_prefix(1);
             if (prefix_size_ < prefix_.size()) continue;
-            if (auto begun = begin_message(); !begun) return begun;
+            if (auto begun = begin_message(); !begun) return std::unexpected(begun.error());
         } else {
             std::size_t const size = std::min(bytes.size(), wanted_ - message_.size());
             message_.append(bytes.substr(0, size));
@@ -27,7 +37,7 @@ std::expected<void, Status> MessageReader::feed(std::string_view bytes) {
             is_whole_ = message_.size() == wanted_;
         }
     }
-    return {};
+    return all - bytes.size();
 }
 
 std::expected<void, Status> MessageReader::begin_message() {

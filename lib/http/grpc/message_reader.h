@@ -25,6 +25,9 @@ public:
     /// Errors: UNIMPLEMENTED for a compressed message, RESOURCE_EXHAUSTED for one that is too long, INTERNAL for a
     /// second one before the first was taken. Nothing must be fed after an error.
     std::expected<void, Status> feed(std::string_view bytes);
+    /// The same for an answer of several messages: stops at the end of the first one, and returns how many bytes belong
+    /// to it. The caller takes it before it feeds the rest.
+    std::expected<std::size_t, Status> feed_one(std::string_view bytes);
 
     /// The message, once it is whole.
     std::optional<std::string> take();

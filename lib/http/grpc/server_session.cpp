@@ -9,6 +9,7 @@
 
 #include <nghttp2/nghttp2.h>
 
+#include "lib/http/grpc/http2.h"
 #include "lib/http/grpc/message_reader.h"
 #include "lib/http/grpc/timeout.h"
 
@@ -21,28 +22,6 @@ constexpr std::size_t bytes_beside_field = 32;       // counted as well; RFC 911
 constexpr std::size_t most_acknowledgements = 1000;  // of PING and SETTINGS, which a client leaves unread
 constexpr std::size_t most_settings = 32;            // in one frame
 constexpr std::size_t most_path_bytes = 256;
-constexpr std::string_view content_type = "application/grpc";
-
-nghttp2_session* raw(std::unique_ptr<void, void (*)(void*)> const& session) {
-    return static_cast<nghttp2_session*>(session.get());
-}
-
-std::string_view view(std::uint8_t const* text, std::size_t size) {
-    return {reinterpret_cast<char const*>(text), size};
-}
-
-/// nghttp2 copies both.
-nghttp2_nv field(std::string_view name, std::string_view value) {
-    auto const bytes = [](std::string_view text) {
-        return const_cast<std::uint8_t*>(reinterpret_cast<std::uint8_t const*>(text.data()));
-    };
-    return {bytes(name), bytes(value), name.size(), value.size(), NGHTTP2_NV_FLAG_NONE};
-}
-
-void check(int result) {
-    if (result == NGHTTP2_ERR_NOMEM) throw std::bad_alloc();
-}
-
 }  // namespace
 
 /// One stream of HTTP/2. Its fields are those of the request's header.
@@ -69,16 +48,6 @@ struct ServerSession::Stream {
 class ServerSession::Callbacks {
 public:
     static ServerSession& of(void* user) { return *static_cast<ServerSession*>(user); }
-
-    template <class Work>
-    static int guarded(Work&& work) {
-        try {
-            work();
-            return 0;
-        } catch (std::exception const&) {  // of memory
-            return NGHTTP2_ERR_CALLBACK_FAILURE;
-        }
-    }
 
     static int begin_frame(nghttp2_session* /*session*/, nghttp2_frame_hd const* frame, void* user) {
         return guarded([&] { of(user).count_frame(frame->type, frame->length); });
@@ -286,9 +255,8 @@ void ServerSession::take_field(Stream& stream, std::string_view name, std::strin
 
 void ServerSession::end_head(Stream& stream) {
     if (stream.method != "POST") return refuse(stream, 405);
-    std::string_view const rest =
-        std::string_view(stream.type).substr(std::min(stream.type.size(), content_type.size()));
-    bool const is_grpc = stream.type.starts_with(content_type) && (rest.empty() || rest[0] == '+' || rest[0] == ';');
+    std::string_view const rest = std::string_view(stream.type).substr(std::min(stream.type.size(), grpc_type.size()));
+    bool const is_grpc = stream.type.starts_with(grpc_type) && (rest.empty() || rest[0] == '+' || rest[0] == ';');
     if (!is_grpc) return refuse(stream, 415);
     stream.call = std::make_shared<Call>(*this, stream.id, stream.path, running_);
     if (*running_ > limits_.running)
@@ -373,7 +341,7 @@ void ServerSession::answer_has_grown(Call& call) {
 void ServerSession::begin_answer(Stream& stream) {
     stream.has_begun_answer = true;
     if (stream.call->status_ && stream.call->unsent() == 0) return submit_end(stream, true);
-    std::array<nghttp2_nv, 2> const fields{field(":status", "200"), field("content-type", content_type)};
+    std::array<nghttp2_nv, 2> const fields{field(":status", "200"), field("content-type", grpc_type)};
     nghttp2_data_provider body{};
     body.read_callback = &Callbacks::read;
     check(nghttp2_submit_response(raw(session_), stream.id, fields.data(), fields.size(), &body));
@@ -384,7 +352,7 @@ void ServerSession::submit_end(Stream& stream, bool is_head) {
     Status const& status = *stream.call->status_;
     std::string const code = std::to_string(static_cast<unsigned>(status.code));
     std::string const message = encode_message(status.message);
-    std::array<nghttp2_nv, 4> const fields{field(":status", "200"), field("content-type", content_type),
+    std::array<nghttp2_nv, 4> const fields{field(":status", "200"), field("content-type", grpc_type),
                                            field("grpc-status", code), field("grpc-message", message)};
     std::size_t const size = message.empty() ? 3 : 4;
     if (is_head) {

@@ -36,4 +36,14 @@ std::optional<Duration> parse_timeout(std::string_view text) {
     return count > longest.count() / *unit ? longest : Duration(count * *unit);
 }
 
+std::string timeout_text(Duration timeout) {
+    constexpr std::int64_t most = 99'999'999;
+    std::int64_t const all = std::max<std::int64_t>(timeout.count(), 0);
+    for (char const unit : {'n', 'u', 'm', 'S', 'M'}) {
+        std::int64_t const count = all / *nanoseconds_of_unit(unit);
+        if (count <= most) return std::to_string(count) + unit;
+    }
+    return std::to_string(all / *nanoseconds_of_unit('H')) + 'H';
+}
+
 }  // namespace triton::http::grpc

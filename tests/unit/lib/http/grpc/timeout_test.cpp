@@ -27,4 +27,14 @@ TEST(GrpcTimeout, OtherTextIsNone) {
         EXPECT_EQ(parse_timeout(bad), std::nullopt) << bad;
 }
 
+TEST(GrpcTimeout, IsWrittenInTheFinestUnitThatHasRoom) {
+    using http::grpc::timeout_text;
+    EXPECT_EQ(timeout_text(Duration(-1)), "0n");
+    EXPECT_EQ(timeout_text(Duration(99'999'999)), "99999999n");
+    EXPECT_EQ(timeout_text(std::chrono::milliseconds(100)), "100000u");
+    EXPECT_EQ(timeout_text(std::chrono::seconds(120)), "120000m");
+    for (Duration const one : {Duration(std::chrono::seconds(3)), Duration(std::chrono::hours(24 * 365))})
+        EXPECT_EQ(parse_timeout(timeout_text(one)), one);
+}
+
 }  // namespace
