@@ -9,7 +9,7 @@ import pytest
 
 SOURCE = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("TRITON_BUILD", SOURCE / "build/dev"))
-PROGRAMS = ["imgadm", "vmadm", "vminfo", "volumeadm"]
+PROGRAMS = ["criadm", "imgadm", "vmadm", "vminfo", "volumeadm"]
 SHELLS = ["bash", "zsh", "fish"]
 
 # Readline makes words of their own of = and what is around it.

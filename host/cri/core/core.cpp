@@ -185,6 +185,7 @@ void Core::on(Done const& event) {
 }
 
 void Core::done(Pod& pod, Task task, std::optional<Error> const& error) {
+    pod.trouble = error;
     switch (task) {
         case Task::make_pod:
             pod.is_made = true;  // or a part of it, which is removed likewise
@@ -251,11 +252,13 @@ void Core::done(Container& container, Task task, std::optional<Error> const& err
             if (container.phase == Phase::running && container.wish != Wish::up) kill(container);
             return;
         case Task::remove_container:
+            container.trouble.reset();
             if (!error) {
                 container.is_gone = true;
                 return;
             }
             container.waits = true;
+            container.trouble = error;
             answer(container.creating, container.failure ? container.failure : error);
             answer(container.stopping, error);
             answer(container.removing, error);

@@ -37,6 +37,7 @@ struct Container {
     bool is_out_of_memory = false;
     std::string reason = {};  ///< why it has exited, where its end was not seen
     std::optional<Error> failure = {};
+    std::optional<Error> trouble = {};  ///< what its removal has failed with, and is tried again
     std::optional<Task> work = {};
     std::vector<Ticket> creating = {};
     std::vector<Ticket> starting = {};
@@ -60,6 +61,7 @@ struct Pod {
     bool waits = false;        ///< for a timer, before it tries again
     std::set<Id> containers = {};
     std::optional<Error> failure = {};
+    std::optional<Error> trouble = {};  ///< what work that is tried again has failed with
     std::optional<Task> work = {};
     std::vector<Ticket> running = {};
     std::vector<Ticket> stopping = {};

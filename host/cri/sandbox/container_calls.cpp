@@ -80,6 +80,7 @@ void Pods::show_container(CallPtr const& call, v1::ContainerStatusRequest const&
         return call->finish({Code::not_found, "container " + request.container_id() + " does not exist"});
     v1::ContainerStatusResponse response;
     *response.mutable_status() = container_status(container->second, data->second, pods_.at(container->second.pod));
+    if (request.verbose()) (*response.mutable_info())["info"] = verbose_info(container->second);
     call->answer(response.SerializeAsString());
 }
 

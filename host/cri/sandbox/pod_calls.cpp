@@ -100,6 +100,7 @@ void Pods::show_pod(CallPtr const& call, v1::PodSandboxStatusRequest const& requ
     v1::PodSandboxStatusResponse response;
     *response.mutable_status() = pod_status(pod->second, data->second);
     response.set_timestamp(monitor::wall_nanoseconds());
+    if (request.verbose()) (*response.mutable_info())["info"] = verbose_info(pod->second);
     for (std::string const& id : pod->second.containers)
         if (auto const one = containers_.find(id); one != containers_.end() && core_.containers().at(id).was_created)
             *response.add_containers_statuses() =

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "host/cri/sandbox/node_calls.h"
 #include "host/cri/sandbox/pods.h"
 #include "host/cri/sandbox/stream_calls.h"
 
@@ -15,7 +16,8 @@ PodService::PodService(PodSettings const& settings, Surroundings const& around)
                                     .post = around.post,
                                     .warn = around.warn,
                                     .container = [this](std::string const& id) { return pods_->running_container(id); },
-                                    .pod = [this](std::string const& id) { return pods_->ready_pod(id); }})) {}
+                                    .pod = [this](std::string const& id) { return pods_->ready_pod(id); }})),
+      node_(std::make_unique<NodeCalls>(*pods_, around.post)) {}
 
 PodService::~PodService() = default;
 
@@ -25,6 +27,7 @@ void PodService::add_to(Router& router) {
     pods_->add_live_calls(router);
     pods_->add_measure_calls(router);
     streams_->add_to(router);
+    node_->add_to(router);
 }
 
 void PodService::recover() { pods_->recover(); }

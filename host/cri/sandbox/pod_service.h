@@ -14,6 +14,7 @@
 
 namespace triton::cri {
 
+class NodeCalls;
 class Pods;
 class StreamCalls;
 
@@ -56,6 +57,7 @@ public:
 private:
     std::unique_ptr<Pods> pods_;
     std::unique_ptr<StreamCalls> streams_;
+    std::unique_ptr<NodeCalls> node_;
 };
 
 }  // namespace triton::cri

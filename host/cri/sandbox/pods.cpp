@@ -88,6 +88,7 @@ void Pods::perform(core::Arm const& effect) {
 }
 
 void Pods::done(std::string const& id, Result<> const& result) {
+    work_began_.erase(id);
     step(core::Done{id, result ? std::nullopt : std::optional(result.error())});
 }
 
@@ -104,6 +105,7 @@ void Pods::run(std::string const& id, std::function<Result<>()> work, std::funct
 
 void Pods::perform(core::Work const& work) {
     std::string const& id = work.id;
+    work_began_[id] = steady_now();
     switch (work.task) {
         case core::Task::make_pod: return begin_pod(id);
         case core::Task::add_network: return add_network(id);
@@ -199,6 +201,23 @@ void Pods::attach(std::string const& pod, UniqueFd socket) {
     pods_.at(pod).link = link;
     link->start();
 }
+
+PodData const* Pods::find_pod(std::string const& id) const {
+    auto const found = pods_.find(id);
+    return found == pods_.end() ? nullptr : &found->second;
+}
+
+ContainerData const* Pods::find_container(std::string const& id) const {
+    auto const found = containers_.find(id);
+    return found == containers_.end() ? nullptr : &found->second;
+}
+
+std::optional<Duration> Pods::work_time(std::string const& id) const {
+    auto const found = work_began_.find(id);
+    return found == work_began_.end() ? std::nullopt : std::optional(steady_now() - found->second);
+}
+
+void Pods::try_again(std::string const& id) { step(core::Expired{id}); }
 
 std::shared_ptr<MonitorLink> Pods::link_of(std::string const& pod) {
     auto const found = pods_.find(pod);

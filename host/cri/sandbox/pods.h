@@ -123,6 +123,16 @@ public:
     Result<StreamCalls::Target> running_container(std::string const& id);
     Result<StreamCalls::Target> ready_pod(std::string const& id);
 
+    [[nodiscard]] core::Core const& core() const { return core_; }
+    [[nodiscard]] HostFacts const& facts() const { return facts_; }
+    /// nullptr: there is none.
+    [[nodiscard]] PodData const* find_pod(std::string const& id) const;
+    [[nodiscard]] ContainerData const* find_container(std::string const& id) const;
+    /// How long the work of a pod or container has taken so far; nullopt: there is none now.
+    [[nodiscard]] std::optional<Duration> work_time(std::string const& id) const;
+    /// Now, and not when its timer expires, what waits for that.
+    void try_again(std::string const& id);
+
 private:
     using CallPtr = std::shared_ptr<http::grpc::Call>;
     using Reply = std::function<std::string(std::string const& id)>;
@@ -160,6 +170,9 @@ private:
 
     void run_pod(CallPtr const& call, v1::RunPodSandboxRequest const& request);
     void list_pods(CallPtr const& call, v1::ListPodSandboxRequest const& request);
+    /// What a client that wants to know more gets: JSON, as crictl inspect prints it.
+    [[nodiscard]] std::string verbose_info(core::Pod const& pod) const;
+    [[nodiscard]] std::string verbose_info(core::Container const& container) const;
     void show_pod(CallPtr const& call, v1::PodSandboxStatusRequest const& request);
     void create(CallPtr const& call, v1::CreateContainerRequest const& request);
     void list_containers(CallPtr const& call, v1::ListContainersRequest const& request);
@@ -193,6 +206,7 @@ private:
     std::vector<CallPtr> listeners_;
     std::string ranges_;  // of addresses, as kubelet gives them to this node
     std::map<std::string, std::unique_ptr<net::Timer>> timers_;
+    std::map<std::string, TimePoint> work_began_;
     net::Timer collection_;
     std::shared_mutex networks_;  // whoever makes or deletes one shares it; collecting excludes them
     Workers workers_;

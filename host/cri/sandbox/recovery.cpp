@@ -1,10 +1,9 @@
-#include <filesystem>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "host/cri/sandbox/pods.h"
 #include "host/cri/sandbox/records_store.h"
+#include "host/cri/sandbox/strays.h"
 #include "host/cri/wire/canonical.h"
 
 namespace triton::cri {
@@ -13,14 +12,6 @@ namespace {
 
 constexpr auto table_limit = std::chrono::seconds(2);
 constexpr int unknown_exit = 255;
-
-std::vector<std::string> names_in(std::string const& directory) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (auto const& entry : std::filesystem::directory_iterator(directory, error))
-        names.push_back(entry.path().filename().string());
-    return names;
-}
 
 core::Phase phase_of(std::int64_t phase) {
     switch (phase) {
@@ -101,21 +92,12 @@ void Pods::restore(StoredPod const& stored) {
 
 /// What no record knows: a pod whose making was cut off, or the rest of one whose removal was.
 void Pods::remove_strays() {
-    for (std::string const& name : names_in(facts_.places.runs())) {
-        if (pods_.contains(name)) continue;
-        if (auto const removed = remove_pod_files(facts_, name); !removed) around_.warn(removed.error().text());
-    }
-    for (std::string const& name : names_in(facts_.places.records())) {
-        std::string const id = name.substr(0, name.find('.'));
-        if (pods_.contains(id)) continue;
-        if (auto const removed = remove_all(facts_.places.records() + "/" + name); !removed)
-            around_.warn(removed.error().text());
-    }
-    for (std::string const& name : names_in(facts_.places.layers())) {
-        if (containers_.contains(name)) continue;
-        if (auto const released = release_images(facts_.settings.images, name); !released)
-            around_.warn(released.error().text());
-        if (auto const removed = remove_all(facts_.places.layer(name)); !removed) around_.warn(removed.error().text());
+    std::set<std::string> parents;
+    for (auto const& [id, pod] : pods_)
+        parents.insert(pod.record.config().linux().cgroup_parent());
+    for (Belonging const& one : list_belongings(facts_, parents, Names::all)) {
+        if (is_of_pod(one.kind) ? pods_.contains(one.id) : containers_.contains(one.id)) continue;
+        if (auto const removed = remove_stray(facts_, one); !removed) around_.warn(removed.error().text());
     }
 }
 

@@ -1,7 +1,9 @@
 #include <algorithm>
 
 #include "host/cri/container/stop_signals.h"
+#include "host/cri/core/why.h"
 #include "host/cri/sandbox/pods.h"
+#include "lib/json/writer.h"
 
 namespace triton::cri {
 
@@ -116,6 +118,24 @@ v1::ContainerStatus container_status(core::Container const& container, Container
         user->add_supplemental_groups(group);
     status.set_stop_signal(static_cast<v1::Signal>(value_of_signal(data.record.stop_signal())));
     return status;
+}
+
+std::string Pods::verbose_info(core::Pod const& pod) const {
+    auto const link = pods_.at(pod.id).link;
+    json::Writer out;
+    out.open('{').member("pid", link ? link->pid() : 0).member("state", core::state_word(pod));
+    out.member("directory", facts_.places.run(pod.id)).key("why").list(core::why(core_, pod));
+    return std::move(out.close('}')).text();
+}
+
+std::string Pods::verbose_info(core::Container const& container) const {
+    ContainerData const& data = containers_.at(container.id);
+    json::Writer out;
+    out.open('{').member("sandboxID", container.pod).member("pid", data.pid);
+    out.member("state", core::state_word(container)).member("cgroup", data.record.cgroup());
+    out.member("directory", facts_.places.bundle(container.pod, container.id));
+    out.key("why").list(core::why(core_, container));
+    return std::move(out.close('}')).text();
 }
 
 }  // namespace triton::cri
