@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import select
 import signal
 import threading
+import time
 from pathlib import Path
 
 import grpc
@@ -305,3 +307,27 @@ def test_bad_requests_are_refused(pods, image):
     assert not [one for one in pods.call("ListContainers").containers if one.state == pods.messages.CONTAINER_RUNNING]
     assert not (pods.host.root / "var/lib/triton/cri/containers/x").exists()
     assert json.loads(pods.host.run("list", "-j").stdout)
+
+
+def own_memory_of(pid):
+    """KiB that it has written: its program is in the page cache once for all monitors."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    return next(int(line.split()[1]) for line in lines if line.startswith("Private_Dirty:"))
+
+
+@pytest.mark.skipif("asan" in os.environ.get("TRITON_BUILD", ""), reason="sanitizers need more memory")
+def test_a_monitor_that_is_idle_is_small(pods, image):
+    """Also one that was busy: what only work has needed is given back."""
+    pod = pods.run_pod()
+    script = "i=0; while [ $i -lt 40 ]; do head -c 100000 /dev/zero | tr '\\0' x; echo; i=$((i+1)); done; echo done; exec sleep 1000"
+    container = pods.run_container(pod, image, "sh", "-c", script)
+    others = [pods.run_container(pod, image, "sleep", "1000", name=f"other{number}") for number in range(3)]
+    pods.wait_for_log(container, "done")
+    for one in (container, *others):
+        pods.call("ExecSync", request=pods.messages.ExecSyncRequest(container_id=one, cmd=["true"]))
+    (monitor,) = pods.monitors_of(pod)
+    until = time.monotonic() + 30
+    while (size := own_memory_of(monitor)) > 192:
+        assert time.monotonic() < until, f"{size} KiB"
+        select.select([], [], [], 0.1)
+    print(f"a monitor with 4 containers has {size} KiB of its own")

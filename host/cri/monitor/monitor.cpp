@@ -10,6 +10,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/idle_memory.h"
+
 namespace triton::cri::monitor {
 
 namespace {
@@ -17,6 +19,9 @@ namespace {
 constexpr std::size_t most_clients = 8;
 constexpr std::size_t most_unclaimed_exits = 256;
 constexpr std::size_t pipe_bytes = 64 * 1024;
+constexpr std::size_t small_bytes = 4096;  // output that leaves no memory behind that is worth its release
+constexpr milliseconds quiet_time{1000};   // before memory is released
+alignas(4096) std::array<char, pipe_bytes> output_buffer;  // whole pages, which are released
 
 Message description(std::string const& id, Kind kind, std::array<std::int64_t, container_numbers> numbers) {
     Message message{.kind = kind, .container = id};
@@ -66,10 +71,16 @@ void Monitor::run() {
                 return one ? &one->streams : nullptr;
             });
         polled_.add(listener_.get(), POLLIN, [this] { accept_client(); });
-        polled_.wait(next_timeout());
+        if (!polled_.wait(next_timeout()) && std::exchange(has_grown_, false)) release_memory();
         kill_late_jobs();
         sessions_.go_on_with_late_connections();
     }
+}
+
+/// There are many monitors, which are idle nearly all of the time: what only work has needed is given back.
+void Monitor::release_memory() {
+    release_pages(output_buffer.data(), output_buffer.size());
+    release_idle_memory();
 }
 
 void Monitor::accept_client() {
@@ -84,6 +95,7 @@ void Monitor::hear(Client client) {
     auto received = receive_message(found->second.get());
     if (!received && received.error().kind == ErrorKind::busy) return;
     if (!received) return drop(client);
+    has_grown_ = true;
     handle(client, *std::move(received));
 }
 
@@ -129,6 +141,7 @@ void Monitor::handle(Client client, Received received) {
 
 /// The programs of the runtime come first: what they have started may have ended with them, and is claimed by then.
 void Monitor::reap() {
+    has_grown_ = true;
     signalfd_siginfo ignored{};
     while (::read(signals_.get(), &ignored, sizeof ignored) > 0) {
     }
@@ -195,10 +208,9 @@ void Monitor::container_ended(Container& container, int status) {
 
 void Monitor::read_output(Container& container, Stream& stream, bool to_the_end) {
     if (!stream.pipe) return;
-    static std::array<char, pipe_bytes> buffer;
     // At the end only what is in the pipe: others may hold it, and write for ever.
     for (std::size_t left = to_the_end ? 16 * pipe_bytes : 1; left > 0;) {
-        ssize_t const size = ::read(stream.pipe.get(), buffer.data(), buffer.size());
+        ssize_t const size = ::read(stream.pipe.get(), output_buffer.data(), output_buffer.size());
         if (size < 0 && errno == EINTR) continue;
         if (size < 0 && errno == EAGAIN) return;
         if (size <= 0) {
@@ -206,7 +218,8 @@ void Monitor::read_output(Container& container, Stream& stream, bool to_the_end)
             return;
         }
         std::string lines;
-        std::string_view const bytes(buffer.data(), static_cast<std::size_t>(size));
+        std::string_view const bytes(output_buffer.data(), static_cast<std::size_t>(size));
+        has_grown_ = has_grown_ || bytes.size() > small_bytes;
         stream.lines->add(bytes, wall_nanoseconds(), lines);
         container.log->write(lines);
         container.streams.pass_on(bytes, &stream == &container.errors);
@@ -215,7 +228,8 @@ void Monitor::read_output(Container& container, Stream& stream, bool to_the_end)
 }
 
 int Monitor::next_timeout() const {
-    TimePoint earliest = sessions_.deadline();
+    TimePoint earliest = has_grown_ ? steady_now() + quiet_time : TimePoint::max();
+    earliest = std::min(earliest, sessions_.deadline());
     for (Job const& job : jobs_)
         if (!job.command) earliest = std::min(earliest, job.deadline);
     if (earliest == TimePoint::max()) return -1;

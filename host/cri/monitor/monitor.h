@@ -108,6 +108,7 @@ private:
     void container_ended(Container& container, int code);
     [[nodiscard]] int next_timeout() const;
     void kill_late_jobs();
+    void release_memory();
 
     void list(Client client, Message const& request);
     void create(Client client, Message& request);
@@ -152,6 +153,7 @@ private:
     std::deque<Exit> exits_;  // of pids that nobody has claimed yet
     std::optional<std::pair<Client, std::uint64_t>> ending_;
     bool is_over_ = false;
+    bool has_grown_ = true;  // its memory, since it was released
 };
 
 /// What the monitor itself is in, so that the containers of its pod can join it there. Of a pod with a first process

@@ -23,11 +23,12 @@ public:
         calls_.push_back(std::move(call));
     }
     /// Calls in the order of add(). A call must look up what it works on by a key: those before it may have removed it.
-    /// `timeout` as of poll(2).
-    void wait(int timeout) {
-        if (::poll(polled_.data(), polled_.size(), timeout) <= 0) return;
+    /// `timeout` as of poll(2). Returns whether there was something.
+    bool wait(int timeout) {
+        if (::poll(polled_.data(), polled_.size(), timeout) <= 0) return false;
         for (std::size_t i = 0; i < polled_.size(); ++i)
             if (polled_[i].revents != 0) calls_[i]();
+        return true;
     }
 
 private:
