@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/role/process.h"
 #include "lib/base/loopback.h"
 
 namespace triton::cri {
@@ -15,9 +16,16 @@ namespace triton::cri {
 namespace {
 
 constexpr int most_at_once = 16;  // of its requests: others get their turn
-// Before it is started again: doubled as long as it does not stay.
-constexpr Duration first_delay = std::chrono::seconds(1);
-constexpr Duration longest_delay = std::chrono::minutes(1);
+
+class RoleStream : public StreamServer::Process {
+public:
+    explicit RoleStream(role::RoleProcess process) : process_(std::move(process)) {}
+    [[nodiscard]] int channel() override { return process_.channel().fd(); }
+    Result<> finish() override { return process_.finish(steady_now()); }
+
+private:
+    role::RoleProcess process_;
+};
 
 std::string_view path_of(monitor::Kind kind) {
     if (kind == monitor::Kind::execute_streams) return "exec";
@@ -33,8 +41,12 @@ std::string joined_ports(Ticket const& ticket) {
 
 }  // namespace
 
+Result<std::unique_ptr<StreamServer::Process>> StreamServer::start_role(std::string const& directory) {
+    return std::make_unique<RoleStream>(TRY(role::RoleProcess::start(role::Role::stream, {.directory = directory})));
+}
+
 StreamServer::StreamServer(Settings settings, Surroundings around)
-    : settings_(std::move(settings)), around_(std::move(around)), timer_(around_.loop), delay_(first_delay) {}
+    : settings_(std::move(settings)), around_(std::move(around)), timer_(around_.loop), delay_(settings_.first_delay) {}
 
 void StreamServer::start() {
     auto const started = try_to_start();
@@ -48,16 +60,16 @@ void StreamServer::start() {
 
 void StreamServer::start_later() {
     timer_.call_at(steady_now() + delay_, [this] { start(); });
-    delay_ = std::min(2 * delay_, longest_delay);
+    delay_ = std::min(2 * delay_, settings_.longest_delay);
 }
 
 Result<> StreamServer::try_to_start() {
     UniqueFd const listener = TRY(net::open_listening_socket(settings_.address));
     ::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
-    process_.emplace(TRY(role::RoleProcess::start(role::Role::stream, {.directory = settings_.directory})));
+    process_ = TRY(around_.start_process());
     started_ = steady_now();
     ++generation_;
-    UniqueFd channel{::fcntl(process_->channel().fd(), F_DUPFD_CLOEXEC, 0)};
+    UniqueFd channel{::fcntl(process_->channel(), F_DUPFD_CLOEXEC, 0)};
     if (!channel) return fail(errno, "duplicate a descriptor");
     TRY(monitor::send_message(channel.get(), {.kind = monitor::Kind::serve}, {listener.get()}));
     channel_ = std::make_unique<net::Descriptor>(around_.loop, std::move(channel));
@@ -81,10 +93,10 @@ void StreamServer::hear() {
 }
 
 void StreamServer::lose(std::string const& why) {
-    auto const ended = process_->finish(steady_now());
+    auto const ended = process_->finish();
     around_.warn("exec, attach and port-forward: triton-cri-stream is started again: " +
                  (ended ? why : ended.error().text()));
-    if (steady_now() - started_ > longest_delay) delay_ = first_delay;
+    if (steady_now() - started_ > settings_.longest_delay) delay_ = settings_.first_delay;
     address_.clear();
     channel_->close();
     // The callback of its descriptor may be what runs now.

@@ -3,12 +3,11 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "host/cri/monitor/message.h"
 #include "host/cri/tickets/tickets.h"
-#include "host/role/process.h"
+#include "lib/base/clock.h"
 #include "lib/base/result.h"
 #include "lib/base/unique_fd.h"
 #include "lib/net/listen_address.h"
@@ -23,14 +22,29 @@ class StreamServer {
 public:
     struct Settings {
         net::ListenAddress address;  ///< of a loopback interface; port 0: any
-        std::string directory = {};  ///< of the program, see role::RoleSettings
+        // Before it is started again: doubled as long as it does not stay.
+        Duration first_delay = std::chrono::seconds(1);
+        Duration longest_delay = std::chrono::minutes(1);
     };
+    /// triton-cri-stream as a process, which a test replaces. The destructor ends it.
+    class Process {
+    public:
+        virtual ~Process() = default;
+        /// Its end of the channel. Borrowed.
+        [[nodiscard]] virtual int channel() = 0;
+        /// Why it has ended. Success: it has exited with 0.
+        virtual Result<> finish() = 0;
+    };
+    using StartProcess = std::function<Result<std::unique_ptr<Process>>()>;
+    /// The real one. `directory`: of the program, see role::RoleSettings.
+    static Result<std::unique_ptr<Process>> start_role(std::string const& directory = {});
     /// Is called once, in the loop's thread, with the socket of the session; the other end is the monitor's.
     using Opened = std::function<void(Result<UniqueFd>)>;
     struct Surroundings {
         net::Loop& loop;
         std::function<void(Ticket const&, Opened)> open;
         std::function<void(std::string const& warning)> warn;
+        StartProcess start_process = [] { return start_role(); };
     };
     StreamServer(Settings settings, Surroundings around);
 
@@ -52,7 +66,7 @@ private:
     Surroundings around_;
     Tickets tickets_;
     std::string address_;  // "127.0.0.1:40123"; empty: it does not run
-    std::optional<role::RoleProcess> process_;
+    std::unique_ptr<Process> process_;
     std::unique_ptr<net::Descriptor> channel_;
     std::uint64_t generation_ = 0;  // of the process: answers for one before are dropped
     net::Timer timer_;
