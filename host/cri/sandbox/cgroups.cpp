@@ -4,16 +4,21 @@
 #include <charconv>
 #include <csignal>
 #include <filesystem>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <poll.h>
+#include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "lib/base/new_calls.h"
 #include "lib/base/read_file.h"
 #include "lib/base/unique_fd.h"
 #include "lib/base/write_all.h"
@@ -26,6 +31,7 @@ namespace {
 constexpr int most_rounds = 200;
 constexpr int round_milliseconds = 10;
 constexpr std::size_t most_process_bytes = 16U << 20U;
+constexpr std::size_t most_held = 256;  // descriptors of processes at one time
 
 /// "a-b.slice" is below "a.slice".
 std::string slice_path(std::string const& slice) {
@@ -45,23 +51,81 @@ std::vector<std::string> with_below(std::string const& place) {
     return all;
 }
 
+std::vector<pid_t> processes_in(std::string const& group) {
+    auto const text = read_file(group + "/cgroup.procs", most_process_bytes);
+    std::string_view rest = text ? std::string_view(*text) : std::string_view();
+    std::vector<pid_t> found;
+    while (!rest.empty()) {
+        std::string_view const line = rest.substr(0, rest.find('\n'));
+        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+        pid_t pid = 0;
+        std::from_chars(line.data(), line.data() + line.size(), pid);
+        if (pid > 1) found.push_back(pid);  // 0: of a PID namespace that we do not see
+    }
+    std::ranges::sort(found);
+    return found;
+}
+
+/// Signals processes of a group, never another one that has got the number of one that has ended: the number is looked
+/// up again when a descriptor holds its process. Returns whether one was signalled.
+bool kill_some(std::string const& group, std::span<pid_t const> pids) {
+    std::vector<std::pair<pid_t, UniqueFd>> held;
+    bool has_some = false;
+    for (pid_t const pid : pids) {
+        UniqueFd process{static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))};
+        if (process)
+            held.emplace_back(pid, std::move(process));
+        else if (is_missing_call(errno))
+            has_some = ::kill(pid, SIGKILL) == 0 || has_some;
+    }
+    auto const now = processes_in(group);
+    for (auto const& [pid, process] : held)
+        if (std::ranges::binary_search(now, pid)) has_some = signal_child(process.get(), pid, SIGKILL) == 0 || has_some;
+    return has_some;
+}
+
+bool has_processes(std::string const& place) {
+    return std::ranges::any_of(with_below(place),
+                               [](std::string const& group) { return !processes_in(group).empty(); });
+}
+
 /// Returns whether there was a process.
 bool signal_all(std::string const& place) {
     bool has_some = false;
     for (std::string const& group : with_below(place)) {
-        auto const text = read_file(group + "/cgroup.procs", most_process_bytes);
-        std::string_view rest = text ? std::string_view(*text) : std::string_view();
-        while (!rest.empty()) {
-            std::string_view const line = rest.substr(0, rest.find('\n'));
-            rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-            pid_t pid = 0;
-            std::from_chars(line.data(), line.data() + line.size(), pid);
-            if (pid <= 1 || pid == ::getpid()) continue;
-            has_some = ::kill(pid, SIGKILL) == 0 || has_some;
-        }
+        auto pids = processes_in(group);
+        std::erase(pids, ::getpid());
+        for (std::size_t i = 0; i < pids.size(); i += most_held)
+            has_some = kill_some(group, std::span(pids).subspan(i, std::min(most_held, pids.size() - i))) || has_some;
     }
     return has_some;
 }
+
+/// Stops everything in a group of the freezer (version 1) as long as this exists, so that nothing is started between
+/// the signals. SIGKILL waits until then.
+class Frozen {
+public:
+    explicit Frozen(std::string place) : place_(std::move(place)) {
+        auto const groups = with_below(place_);
+        bool const is_ours = std::ranges::any_of(groups, [](std::string const& group) {
+            return std::ranges::binary_search(processes_in(group), ::getpid());
+        });
+        if (is_ours || !write("FROZEN")) place_.clear();
+    }
+    ~Frozen() {
+        if (!place_.empty()) (void)write("THAWED");  // of a group that is gone
+    }
+    Frozen(Frozen const&) = delete;
+    Frozen& operator=(Frozen const&) = delete;
+
+private:
+    [[nodiscard]] bool write(char const* state) const {
+        UniqueFd const file{::open((place_ + "/freezer.state").c_str(), O_WRONLY | O_CLOEXEC)};
+        return file && write_all(file.get(), state);
+    }
+
+    std::string place_;
+};
 
 /// An empty mount point, as of the v2 hierarchy that somebody has unmounted, is not one.
 bool is_hierarchy(std::string const& path) {
@@ -125,8 +189,12 @@ Result<> Cgroups::kill(std::string const& path) const {
         UniqueFd const all{::open((place + "/cgroup.kill").c_str(), O_WRONLY | O_CLOEXEC)};
         if (all && write_all(all.get(), "1")) continue;
         int round = 0;
-        for (; round < most_rounds && signal_all(place); ++round)
-            if (round > 0) ::poll(nullptr, 0, round_milliseconds);
+        for (; round < most_rounds && has_processes(place); ++round) {
+            if (round > 1) ::poll(nullptr, 0, round_milliseconds);
+            std::optional<Frozen> frozen;
+            if (!is_unified()) frozen.emplace(top_ + "/freezer" + path);
+            if (!signal_all(place)) break;
+        }
         if (round == most_rounds)
             return fail(ErrorKind::timeout, "kill what is in " + place, "processes are still there");
     }
