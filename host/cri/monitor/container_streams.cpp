@@ -55,8 +55,8 @@ Result<StreamEnds> ContainerStreams::attach(Client client, std::int64_t wanted) 
                     "it has " + std::to_string(most_clients) + " clients already");
     Attached one;
     StreamEnds ends;
-    for (auto const& [bit, here, there] :
-         {std::tuple(stream_output, &one.output, &ends.output), std::tuple(stream_errors, &one.errors, &ends.errors)}) {
+    for (auto const& [bit, here, there] : {std::tuple(stream_output, &one.output.pipe, &ends.output),
+                                           std::tuple(stream_errors, &one.errors.pipe, &ends.errors)}) {
         if ((wanted & bit) == 0) continue;
         Pipe pipe = TRY(make_client_pipe(false));
         *here = std::move(pipe.writer);
@@ -82,16 +82,72 @@ std::uint64_t ContainerStreams::detach(Client client) {
     return lost;
 }
 
-void ContainerStreams::pass_on(std::string_view bytes, bool is_errors) {
+void ContainerStreams::pass_on(std::string_view bytes, bool is_errors, TimePoint now) {
+    for (auto& [client, one] : attached_) {
+        Output& output = is_errors ? one.errors : one.output;
+        if (!output.pipe) continue;
+        if (!output.pending.empty()) {  // as at the end of the container, whose pipe is read to its end
+            output.pending.append(bytes);
+            continue;
+        }
+        std::size_t const left = offer(output.pipe, bytes);
+        if (left == 0) {
+            output.has_stopped = false;
+        } else if (output.has_stopped) {
+            one.lost += left;
+        } else {
+            output.pending.assign(bytes.substr(bytes.size() - left));
+            output.progress = now;
+        }
+    }
+}
+
+bool ContainerStreams::holds_up(bool is_errors) const {
+    return std::ranges::any_of(attached_, [is_errors](auto const& one) {
+        return !(is_errors ? one.second.errors : one.second.output).pending.empty();
+    });
+}
+
+bool ContainerStreams::is_behind(Client client) const {
+    auto const found = attached_.find(client);
+    return found != attached_.end() && !(found->second.output.pending.empty() && found->second.errors.pending.empty());
+}
+
+TimePoint ContainerStreams::deadline() const {
+    TimePoint earliest = TimePoint::max();
+    for (auto const& [client, one] : attached_)
+        for (Output const* const output : {&one.output, &one.errors})
+            if (!output->pending.empty()) earliest = std::min(earliest, output->progress + patience);
+    return earliest;
+}
+
+void ContainerStreams::give_up_stopped(TimePoint now) {
     for (auto& [client, one] : attached_)
-        one.lost += offer(is_errors ? one.errors : one.output, bytes);
+        for (Output* const output : {&one.output, &one.errors}) {
+            if (output->pending.empty() || now < output->progress + patience) continue;
+            one.lost += output->pending.size();
+            output->pending.clear();
+            output->has_stopped = true;
+        }
+}
+
+void ContainerStreams::flush_output(Client client, bool is_errors) {
+    auto const found = attached_.find(client);
+    if (found == attached_.end()) return;
+    Output& output = is_errors ? found->second.errors : found->second.output;
+    std::size_t const left = offer(output.pipe, output.pending);
+    if (left < output.pending.size()) output.progress = steady_now();
+    output.pending.erase(0, output.pending.size() - left);
 }
 
 void ContainerStreams::close() {
     input_ = {};
     pending_.clear();
-    for (auto& [client, one] : attached_)
-        one = Attached{.input = {}, .output = {}, .errors = {}, .lost = one.lost, .is_gone = one.is_gone};
+    for (auto& [client, one] : attached_) {
+        one.input = {};
+        for (Output* const output : {&one.output, &one.errors})
+            if (output->pending.empty()) output->pipe = {};
+    }
     std::erase_if(attached_, [](auto const& one) { return one.second.is_gone; });
 }
 
@@ -103,6 +159,14 @@ std::vector<ContainerStreams::Client> ContainerStreams::clients() const {
 }
 
 void ContainerStreams::add_to(PollSet& polled, std::function<ContainerStreams*()> const& self) {
+    for (auto const& [client, one] : attached_)
+        for (bool const is_errors : {false, true}) {
+            Output const& output = is_errors ? one.errors : one.output;
+            if (output.pending.empty()) continue;
+            polled.add(output.pipe.get(), POLLOUT, [self, client = client, is_errors] {
+                if (auto* const streams = self()) streams->flush_output(client, is_errors);
+            });
+        }
     if (!pending_.empty() && input_)
         return polled.add(input_.get(), POLLOUT, [self] {
             if (auto* const streams = self()) streams->flush();

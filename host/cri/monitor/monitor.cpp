@@ -54,7 +54,7 @@ void Monitor::run() {
         for (auto const& [id, container] : containers_) {
             for (bool const is_errors : {false, true}) {
                 Stream const& stream = is_errors ? container.errors : container.output;
-                if (stream.pipe)
+                if (stream.pipe && !container.streams.holds_up(is_errors))
                     polled_.add(stream.pipe.get(), POLLIN, [this, id = id, is_errors] {
                         Container* const one = find(id);
                         if (one) read_output(*one, is_errors ? one->errors : one->output, false);
@@ -73,6 +73,7 @@ void Monitor::run() {
         polled_.add(listener_.get(), POLLIN, [this] { accept_client(); });
         if (!polled_.wait(next_timeout()) && std::exchange(has_grown_, false)) release_memory();
         kill_late_jobs();
+        serve_slow_clients();
         sessions_.go_on_with_late_connections();
     }
 }
@@ -81,6 +82,14 @@ void Monitor::run() {
 void Monitor::release_memory() {
     release_pages(output_buffer.data(), output_buffer.size());
     release_idle_memory();
+}
+
+void Monitor::serve_slow_clients() {
+    TimePoint const now = steady_now();
+    for (auto& [id, container] : containers_) {
+        container.streams.give_up_stopped(now);
+        if (container.phase == phase_exited) sessions_.container_ended(container.streams);
+    }
 }
 
 void Monitor::accept_client() {
@@ -222,7 +231,7 @@ void Monitor::read_output(Container& container, Stream& stream, bool to_the_end)
         has_grown_ = has_grown_ || bytes.size() > small_bytes;
         stream.lines->add(bytes, wall_nanoseconds(), lines);
         container.log->write(lines);
-        container.streams.pass_on(bytes, &stream == &container.errors);
+        container.streams.pass_on(bytes, &stream == &container.errors, steady_now());
         left -= std::min(left, static_cast<std::size_t>(size));
     }
 }
@@ -230,6 +239,8 @@ void Monitor::read_output(Container& container, Stream& stream, bool to_the_end)
 int Monitor::next_timeout() const {
     TimePoint earliest = has_grown_ ? steady_now() + quiet_time : TimePoint::max();
     earliest = std::min(earliest, sessions_.deadline());
+    for (auto const& [id, container] : containers_)
+        earliest = std::min(earliest, container.streams.deadline());
     for (Job const& job : jobs_)
         if (!job.command) earliest = std::min(earliest, job.deadline);
     if (earliest == TimePoint::max()) return -1;

@@ -108,6 +108,7 @@ private:
     void container_ended(Container& container, int code);
     [[nodiscard]] int next_timeout() const;
     void kill_late_jobs();
+    void serve_slow_clients();
     void release_memory();
 
     void list(Client client, Message const& request);

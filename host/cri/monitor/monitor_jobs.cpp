@@ -349,6 +349,7 @@ void Monitor::destroyed(std::string const& id) {
     for (auto mount = container->mounts.rbegin(); mount != container->mounts.rend(); ++mount)
         ::umount2(mount->c_str(), MNT_DETACH);
     if (container->pid != 0 && container->phase != phase_exited) ::kill(container->pid, SIGKILL);
+    sessions_.container_removed(container->streams);
     containers_.erase(id);
 }
 

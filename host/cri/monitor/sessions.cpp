@@ -160,8 +160,13 @@ void Sessions::command_ended(Id id, Result<std::int64_t> const& exit_code) {
 
 void Sessions::container_ended(ContainerStreams& streams) {
     for (Id const id : streams.clients())
-        end(id, 0, streams.detach(id));
+        if (!streams.is_behind(id)) end(id, 0, streams.detach(id));
     streams.close();
+}
+
+void Sessions::container_removed(ContainerStreams& streams) {
+    for (Id const id : streams.clients())
+        end(id, 0, streams.detach(id));
 }
 
 /// The ends that there are, in the order input, output, errors; numbers[0] says which.
@@ -204,6 +209,7 @@ void Sessions::go_on(Id id, std::uint64_t sequence) {
 /// output that was lost.
 void Sessions::end(Id id, Result<std::int64_t> const& code, std::uint64_t lost) {
     Session* const session = find(id);
+    if (!session) return;  // an attached client has gone before it had taken all
     Message message{.kind = Kind::ended};
     message.numbers[0] = code ? 0 : static_cast<std::int64_t>(code.error().kind) + 1;
     message.numbers[1] = code.value_or(0);

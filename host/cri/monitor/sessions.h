@@ -51,8 +51,11 @@ public:
     void command_started(Id session);
     /// It has ended, or could not be started.
     void command_ended(Id session, Result<std::int64_t> const& exit_code);
-    /// Ends what is attached to it, once its output was passed on.
+    /// Ends what is attached to it, but for clients that its output still waits for: to be called again when they had
+    /// time to take it.
     void container_ended(ContainerStreams& streams);
+    /// Ends all that is attached to it.
+    void container_removed(ContainerStreams& streams);
 
     void add_to(PollSet& polled);
     /// TimePoint::max(): none.

@@ -41,6 +41,7 @@ protected:
         polled.wait(0);
     }
 
+    TimePoint now_ = steady_now();
     ContainerStreams streams_;
     UniqueFd input_;
 };
@@ -49,8 +50,8 @@ TEST_F(ContainerStreamsTest, OutputGoesToEachClientThatWantsIt) {
     auto const both = streams_.attach(1, stream_output | stream_errors).value();
     auto const errors = streams_.attach(2, stream_errors).value();
     EXPECT_FALSE(errors.output);
-    streams_.pass_on("out", false);
-    streams_.pass_on("err", true);
+    streams_.pass_on("out", false, now_);
+    streams_.pass_on("err", true, now_);
     EXPECT_EQ(content_of(both.output.get()), "out");
     EXPECT_EQ(content_of(both.errors.get()), "err");
     EXPECT_EQ(content_of(errors.errors.get()), "err");
@@ -59,19 +60,96 @@ TEST_F(ContainerStreamsTest, OutputGoesToEachClientThatWantsIt) {
     EXPECT_EQ(streams_.clients(), std::vector<ContainerStreams::Client>{2});
 }
 
-TEST_F(ContainerStreamsTest, ClientThatDoesNotReadLosesOutputAlone) {
+TEST_F(ContainerStreamsTest, SlowClientHoldsUpTheContainerAndLosesNothing) {
+    auto const slow = streams_.attach(1, stream_output | stream_errors).value();
+    std::string const piece(64 * 1024, 'x');
+    std::size_t written = 0;
+    std::string seen;
+    while (!streams_.holds_up(false)) {
+        streams_.pass_on(piece, false, now_);
+        written += piece.size();
+    }
+    EXPECT_GT(written, std::size_t{ContainerStreams::pipe_bytes});
+    EXPECT_FALSE(streams_.holds_up(true));
+    EXPECT_TRUE(streams_.is_behind(1));
+    EXPECT_EQ(streams_.deadline(), now_ + ContainerStreams::patience);
+    poll_once();  // there is no room yet
+    EXPECT_TRUE(streams_.holds_up(false));
+    seen += content_of(slow.output.get());
+    poll_once();
+    EXPECT_FALSE(streams_.holds_up(false));
+    EXPECT_EQ(streams_.deadline(), TimePoint::max());
+    seen += content_of(slow.output.get());
+    EXPECT_EQ(seen.size(), written);
+    EXPECT_EQ(streams_.detach(1), 0U);
+}
+
+TEST_F(ContainerStreamsTest, ClientThatHasStoppedHoldsUpTheContainerOnce) {
     auto const slow = streams_.attach(1, stream_output).value();
     auto const quick = streams_.attach(2, stream_output).value();
-    std::size_t seen = 0;
     std::string const piece(64 * 1024, 'x');
-    for (int i = 0; i < 64; ++i) {
-        streams_.pass_on(piece, false);
+    std::size_t written = 0;
+    std::size_t seen = 0;
+    auto const pass = [&] {
+        streams_.pass_on(piece, false, now_);
+        written += piece.size();
         seen += content_of(quick.output.get()).size();
+    };
+    while (!streams_.holds_up(false))
+        pass();
+    streams_.give_up_stopped(now_ + ContainerStreams::patience - nanoseconds(1));
+    EXPECT_TRUE(streams_.holds_up(false));
+    streams_.give_up_stopped(now_ + ContainerStreams::patience);
+    EXPECT_FALSE(streams_.holds_up(false));
+    for (int i = 0; i < 64; ++i) {
+        pass();
+        ASSERT_FALSE(streams_.holds_up(false));
     }
-    EXPECT_EQ(seen, 64 * piece.size());
+    EXPECT_EQ(seen, written);
+    // It has caught up, and counts again.
     std::size_t const kept = content_of(slow.output.get()).size();
-    EXPECT_EQ(streams_.detach(1), 64 * piece.size() - kept);
+    pass();
+    std::size_t const last = content_of(slow.output.get()).size();
+    EXPECT_EQ(last, piece.size());
+    while (!streams_.holds_up(false))
+        pass();
     EXPECT_EQ(streams_.detach(2), 0U);
+    std::size_t const since = content_of(slow.output.get()).size();
+    EXPECT_LE(kept + last + since + streams_.detach(1), written);
+}
+
+TEST_F(ContainerStreamsTest, EndOfTheContainerWaitsForASlowClient) {
+    auto const slow = streams_.attach(1, stream_output).value();
+    auto const quick = streams_.attach(2, stream_errors).value();
+    std::string const piece(64 * 1024, 'x');
+    std::size_t written = 0;
+    for (int i = 0; i < 32; ++i) {  // what was left in its pipe, whoever is behind
+        streams_.pass_on(piece, false, now_);
+        written += piece.size();
+    }
+    streams_.close();
+    EXPECT_FALSE(streams_.is_behind(2));
+    EXPECT_EQ(content_of(quick.errors.get()), "<end>");
+    std::size_t seen = 0;
+    while (streams_.is_behind(1)) {
+        seen += content_of(slow.output.get()).size();
+        poll_once();
+    }
+    EXPECT_EQ(streams_.detach(1), 0U);
+    std::string const rest = content_of(slow.output.get());
+    EXPECT_TRUE(rest.ends_with("<end>"));
+    EXPECT_EQ(seen + rest.size() - 5, written);
+}
+
+TEST_F(ContainerStreamsTest, ClientThatGoesHoldsUpNothing) {
+    auto slow = streams_.attach(1, stream_output).value();
+    while (!streams_.holds_up(false))
+        streams_.pass_on(std::string(65536, 'x'), false, now_);
+    slow.output = {};
+    poll_once();
+    EXPECT_FALSE(streams_.holds_up(false));
+    while (!streams_.attach(2, stream_output)) {
+    }
 }
 
 TEST_F(ContainerStreamsTest, NinthClientIsRefused) {
