@@ -21,7 +21,7 @@ _volumeadm() {
         gc) words='-h --help -n --dry-run' things= keys= ;;
         get) words='-h --help' things=yes keys= ;;
         grow) words='-h --help --no-wait --timeout' things=yes keys= ;;
-        import) words='-h --help --sha256 --size --format --credentials --insecure --no-wait --timeout' things= keys= ;;
+        import) words='-h --help --sha256 --size --format --credentials --insecure --signature --keys --certificates --no-wait --timeout' things= keys= ;;
         list) words='-h --help -c --content -j --json -H -o' things= keys= ;;
         maintenance) words='-h --help' things= keys='on off' ;;
         metrics) words='-h --help' things= keys= ;;
@@ -56,6 +56,9 @@ _volumeadm() {
         import:--size) things= keys= words= ;;
         import:--format) things= keys= words='raw iso qcow qcow2 vmdk vhd vhdx container' ;;
         import:--credentials) things= keys= words= ;;
+        import:--signature) things= keys= words='minisign openpgp openpgp-sums cms x509' ;;
+        import:--keys) things= keys= words= ;;
+        import:--certificates) things= keys= words= ;;
         import:--timeout) things= keys= words= ;;
         list:-o) things= keys= words= ;;
         receive:-f|receive:--file) things= keys= words= ;;

@@ -113,6 +113,9 @@ _volumeadm() {
             '--format[raw (default for files), iso, qcow2, .., or container.]:value:(raw iso qcow qcow2 vmdk vhd vhdx container)' \
             '--credentials[A file that only root can read\: USER\:PASSWORD, or a token.]:value:_files' \
             '--insecure[A registry may be asked over plain HTTP.]' \
+            '--signature[It must be signed\: minisign, openpgp, openpgp-sums, cms or x509.]:value:(minisign openpgp openpgp-sums cms x509)' \
+            '--keys[A file of public keys, for minisign and OpenPGP.]:value:_files' \
+            '--certificates[The UUID of a CertObjConfig, for cms and x509.]:value:_files' \
             '--no-wait[Ends when it is noted, not when it is done.]' \
             '--timeout[Ends with exit code 4 after so many seconds; it goes on all the same.]:value:_files' \
             '*:file:_files' ;;

@@ -122,7 +122,8 @@ Result<> check_dataset(Settings const& settings, std::string const& dataset) {
                 "its dataset " + dataset + " is in use by this host (\"storage\" in " + settings.configuration + ")");
 }
 
-/// Replaces the whole content of a file and makes it durable.
+}  // namespace
+
 Result<> replace_file(std::string const& path, std::string_view content, mode_t mode) {
     std::size_t const slash = path.rfind('/');
     UniqueFd const directory = TRY(open_durable_directory(path.substr(0, slash)));
@@ -136,8 +137,6 @@ Result<> replace_file(std::string const& path, std::string_view content, mode_t 
     if (::fsync(directory.get()) < 0) return fail(errno, "make " + path + " durable");
     return {};
 }
-
-}  // namespace
 
 Result<UniqueFd> open_durable_directory(std::string const& path) {
     UniqueFd const made = TRY(files::make_directories(path));

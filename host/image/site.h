@@ -2,6 +2,9 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
+
+#include <sys/types.h>
 
 #include "host/image/image_service.h"
 #include "host/image/sources.h"
@@ -34,6 +37,10 @@ Result<> write_sources(Site const& site, Configuration const& configuration);
 /// Replaces or removes images/<uuid>.json, which users of the other imgadm expect. It is derived, and never read here.
 Result<> write_derived(Site const& site, Image const& image);
 Result<> remove_derived(Site const& site, Uuid const& uuid);
+
+/// Replaces the whole content of a file and makes it durable; missing directories are made. Errors: those of the file
+/// system.
+Result<> replace_file(std::string const& path, std::string_view content, mode_t mode);
 
 /// Opens a directory in a way that allows fsync(2), and makes missing ones. Errors: those of the file system.
 Result<UniqueFd> open_durable_directory(std::string const& path);

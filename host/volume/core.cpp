@@ -7,8 +7,9 @@
 namespace triton::volume {
 
 std::string_view name_of(Job::Kind kind) {
-    static constexpr std::array<std::string_view, 6> names{"resolve", "fetch", "drop", "build", "grow", "destroy"};
-    static_assert(names.size() == static_cast<std::size_t>(Job::Kind::destroy) + 1);
+    static constexpr std::array<std::string_view, 8> names{
+        "resolve", "fetch", "drop", "build", "grow", "destroy", "fetch-certificates", "drop-certificates"};
+    static_assert(names.size() == static_cast<std::size_t>(Job::Kind::drop_certificates) + 1);
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -26,9 +27,13 @@ void Core::on(Event const& event, BootTime now) {
 std::vector<Action> Core::take() { return std::exchange(actions_, {}); }
 
 void Core::update_marked() {
-    // An update marks only what depends on the object: content trees before volumes, sources before clones.
-    while (!marked_trees_.empty() || !marked_.empty()) {
-        if (!marked_trees_.empty()) {
+    // An update marks only what depends on the object: certificates before content trees, these before volumes, sources
+    // before clones.
+    while (!marked_holders_.empty() || !marked_trees_.empty() || !marked_.empty()) {
+        if (!marked_holders_.empty()) {
+            HolderKey const key = marked_holders_.extract(marked_holders_.begin()).value();
+            if (auto const found = holders_.find(key); found != holders_.end()) update(key, found->second);
+        } else if (!marked_trees_.empty()) {
             std::string const id = marked_trees_.extract(marked_trees_.begin()).value();
             if (auto const found = trees_.find(id); found != trees_.end()) update(id, found->second);
         } else {
@@ -36,16 +41,14 @@ void Core::update_marked() {
             if (auto const found = volumes_.find(key); found != volumes_.end()) update(key, found->second);
         }
     }
-    bool const is_look_needed = std::ranges::any_of(waiting_,
-                                                    [this](VolumeKey const& key) {
-                                                        auto const& failure = volumes_.at(key).retry.failure();
-                                                        return failure && (failure->failure == FailureClass::room ||
-                                                                           failure->failure == FailureClass::vault);
-                                                    }) ||
-                                std::ranges::any_of(waiting_trees_, [this](std::string const& id) {
-                                    auto const& failure = trees_.at(id).retry.failure();
-                                    return failure && failure->failure == FailureClass::room;
-                                });
+    auto const needs_look = [](Retry const& retry) {
+        return retry.failure() &&
+               (retry.failure()->failure == FailureClass::room || retry.failure()->failure == FailureClass::vault);
+    };
+    bool const is_look_needed =
+        std::ranges::any_of(waiting_, [&](auto const& key) { return needs_look(volumes_.at(key).retry); }) ||
+        std::ranges::any_of(waiting_trees_, [&](auto const& id) { return needs_look(trees_.at(id).retry); }) ||
+        std::ranges::any_of(waiting_holders_, [&](auto const& key) { return needs_look(holders_.at(key).retry); });
     if (!is_look_needed) {
         looked_at_.reset();
     } else if (!looked_at_ || now_ >= *looked_at_ + settings_.look_interval) {
@@ -70,11 +73,17 @@ std::optional<BootTime> Core::next() const {
         if (!tree.running && !tree.saving) consider(tree.retry.next());
         if (tree.unwanted_since) consider(*tree.unwanted_since + settings_.keep_content_for);
     }
+    for (HolderKey const& key : waiting_holders_) {
+        Holder const& holder = holders_.at(key);
+        if (!holder.running) consider(holder.retry.next());
+    }
     if (looked_at_) consider(*looked_at_ + settings_.look_interval);
     return first;
 }
 
-bool Core::is_settled() const { return jobs_.empty() && saves_.empty() && waiting_.empty() && waiting_trees_.empty(); }
+bool Core::is_settled() const {
+    return jobs_.empty() && saves_.empty() && waiting_.empty() && waiting_trees_.empty() && waiting_holders_.empty();
+}
 
 void Core::mark_tree(std::string const& id) {
     marked_trees_.insert(id);
@@ -85,6 +94,7 @@ void Core::mark_tree(std::string const& id) {
 void Core::mark_waiting() {
     marked_.insert(waiting_.begin(), waiting_.end());
     marked_trees_.insert(waiting_trees_.begin(), waiting_trees_.end());
+    marked_holders_.insert(waiting_holders_.begin(), waiting_holders_.end());
 }
 
 template <class Act>
@@ -95,6 +105,9 @@ void Core::with_job(JobId job, Act const& act) {
     if (auto const* const key = std::get_if<VolumeKey>(&object)) {
         act(*key, volumes_.at(*key));
         mark(*key);
+    } else if (auto const* const holder = std::get_if<HolderKey>(&object)) {
+        act(*holder, holders_.at(*holder));
+        marked_holders_.insert(*holder);
     } else {
         auto const& id = std::get<std::string>(object);
         act(id, trees_.find(id)->second);
@@ -136,6 +149,11 @@ TreeConfig const* Core::config(std::string_view content) const {
 TreeRow const* Core::row(std::string_view content) const {
     auto const found = trees_.find(content);
     return found == trees_.end() || !found->second.row ? nullptr : &*found->second.row;
+}
+
+CertificatesConfig const* Core::config(HolderKey const& key) const {
+    auto const found = holders_.find(key);
+    return found == holders_.end() || !found->second.config ? nullptr : &*found->second.config;
 }
 
 std::vector<std::string> Core::users_of(VolumeKey const& key) const {
@@ -260,6 +278,17 @@ void Core::put(ReferenceConfig const& config) {
     mark(config.key.volume);
 }
 
+void Core::put(CertificatesConfig const& config) {
+    Holder& holder = holders_[config.key];
+    if (!holder.config || *holder.config != config) {
+        note_change(holder);
+        holder.state = State::initial;
+    }
+    holder.config = config;
+    holder.is_repeated = true;
+    marked_holders_.insert(config.key);
+}
+
 void Core::apply(Removed const& event) {
     std::visit([this](auto const& key) { remove(key); }, event.object);
 }
@@ -296,6 +325,15 @@ void Core::remove(ReferenceKey const& key) {
     mark(key.volume);
 }
 
+void Core::remove(HolderKey const& key) {
+    auto const found = holders_.find(key);
+    if (found == holders_.end() || !found->second.config) return;
+    found->second.config.reset();
+    found->second.retry.reset();
+    found->second.state = State::initial;
+    marked_holders_.insert(key);
+}
+
 void Core::apply(PublisherRestarted const& event) {
     is_complete_[event.publisher] = false;
     for (auto& [key, volume] : volumes_) {
@@ -307,6 +345,9 @@ void Core::apply(PublisherRestarted const& event) {
     for (auto& [key, reference] : references_) {
         if (reference.config.publisher == event.publisher) reference.is_repeated = false;
     }
+    for (auto& [key, holder] : holders_) {
+        if (holder.config && holder.config->publisher == event.publisher) holder.is_repeated = false;
+    }
 }
 
 void Core::apply(PublisherComplete const& event) {
@@ -314,6 +355,7 @@ void Core::apply(PublisherComplete const& event) {
     std::vector<VolumeKey> volumes;
     std::vector<std::string> trees;
     std::vector<ReferenceKey> references;
+    std::vector<HolderKey> holders;
     for (auto const& [key, volume] : volumes_) {
         if (volume.config && volume.config->publisher == event.publisher && !volume.is_repeated) volumes.push_back(key);
     }
@@ -322,6 +364,9 @@ void Core::apply(PublisherComplete const& event) {
     }
     for (auto const& [key, reference] : references_) {
         if (reference.config.publisher == event.publisher && !reference.is_repeated) references.push_back(key);
+    }
+    for (auto const& [key, holder] : holders_) {
+        if (holder.config && holder.config->publisher == event.publisher && !holder.is_repeated) holders.push_back(key);
     }
     auto const forget = [this](auto const& keys) {
         for (auto const& key : keys) {
@@ -332,6 +377,7 @@ void Core::apply(PublisherComplete const& event) {
     forget(references);
     forget(volumes);
     forget(trees);
+    forget(holders);
     mark_waiting();
 }
 
@@ -339,7 +385,7 @@ void Core::apply(JobProgress const& event) {
     with_job(event.job, [&event](auto const&, auto& object) {
         if constexpr (requires { object.sub_state; }) {
             if (event.sub_state > object.sub_state) object.sub_state = event.sub_state;
-        } else {
+        } else if constexpr (requires { object.total_bytes; }) {
             // After a mismatch the bytes are fetched again: the one step back that there is.
             bool const is_again = object.state == State::verifying && event.state == State::downloading;
             if (event.state < State::loaded && (event.state > object.state || is_again)) object.state = event.state;
@@ -351,10 +397,10 @@ void Core::apply(JobProgress const& event) {
 
 void Core::apply(JobDone const& event) {
     with_job(event.job, [this, &event](auto const& key, auto& object) {
-        if constexpr (requires { object.sub_state; })
-            done(key, object);
-        else
+        if constexpr (requires { object.total_bytes; })
             done(key, object, event);
+        else
+            done(key, object);
     });
 }
 
@@ -428,6 +474,8 @@ void Core::apply(RetryAsked const& /*event*/) {
         volumes_.at(key).retry.reset();
     for (std::string const& id : waiting_trees_)
         trees_.at(id).retry.reset();
+    for (HolderKey const& key : waiting_holders_)
+        holders_.at(key).retry.reset();
     mark_waiting();
 }
 

@@ -55,11 +55,13 @@ public:
     [[nodiscard]] std::vector<std::string> why(VolumeKey const& key) const;
     /// Of a content tree, likewise.
     [[nodiscard]] std::vector<std::string> why(std::string_view content) const;
+    [[nodiscard]] std::vector<std::string> why(HolderKey const& key) const;
     /// What is known of a volume, and its configuration; nullptr: none.
     [[nodiscard]] VolumeRow const* row(VolumeKey const& key) const;
     [[nodiscard]] VolumeConfig const* config(VolumeKey const& key) const;
     [[nodiscard]] TreeConfig const* config(std::string_view content) const;
     [[nodiscard]] TreeRow const* row(std::string_view content) const;
+    [[nodiscard]] CertificatesConfig const* config(HolderKey const& key) const;
     /// The rows of all volumes that are made.
     [[nodiscard]] std::vector<VolumeRow> made() const;
     /// The content trees whose blobs such an owner keeps: {"contentTree", id}, or {"image", uuid}.
@@ -116,6 +118,16 @@ private:
         bool is_repeated = true;
         std::optional<BootTime> unwanted_since = {};
     };
+    /// Certificates have no row: what of them is on disk is looked at when it begins, and verified again.
+    struct Holder {
+        std::optional<CertificatesConfig> config = {};
+        std::optional<Running> running = {};
+        std::optional<CertificatesStatus> published = {};
+        Retry retry = {};
+        State state = State::initial;
+        bool is_on_disk = false;  ///< some of them may be
+        bool is_repeated = true;
+    };
     struct Reference {
         ReferenceConfig config;
         bool is_repeated = true;
@@ -140,13 +152,17 @@ private:
     void apply(RetryAsked const& event);
     void apply(CollectAsked const& event);
     void apply(ContentLost const& event);
+    void apply(CertificatesSeen const& event);
+    void apply(CertificatesLost const& event);
     void apply(TimePassed const& event);
     void put(VolumeConfig const& config);
     void put(TreeConfig const& config);
     void put(ReferenceConfig const& config);
+    void put(CertificatesConfig const& config);
     void remove(VolumeKey const& key);
     void remove(std::string const& id);
     void remove(ReferenceKey const& key);
+    void remove(HolderKey const& key);
 
     // core_volumes.cpp
     void update(VolumeKey const& key, Volume& volume);
@@ -185,6 +201,17 @@ private:
     [[nodiscard]] std::size_t users(std::string const& id) const;
     [[nodiscard]] TreeStatus status_of(std::string const& id, Tree const& tree) const;
 
+    // core_certificates.cpp
+    void update(HolderKey const& key, Holder& holder);
+    void advance(HolderKey const& key, Holder& holder);
+    void done(HolderKey const& key, Holder& holder);
+    void start(Holder& holder, Job job);
+    void fail(Holder& holder, Failure failure);
+    void publish(HolderKey const& key, Holder& holder);
+    [[nodiscard]] bool lacks_certificates(TreeConfig const& config) const;
+    [[nodiscard]] bool is_unchecked(std::string const& content) const;
+    void mark_signed_by(HolderKey const& key);
+
     void update_marked();
     void mark(VolumeKey const& key) { marked_.insert(key); }
     void mark_tree(std::string const& id);
@@ -204,18 +231,21 @@ private:
     std::map<ReferenceKey, Reference> references_;
     std::map<std::string, std::set<VolumeKey>, std::less<>> volumes_of_;  // by content tree
     std::map<VolumeKey, std::set<VolumeKey>> clones_of_;                  // by source
-    std::map<JobId, std::variant<VolumeKey, std::string>> jobs_;
+    std::map<HolderKey, Holder> holders_;
+    std::map<JobId, std::variant<VolumeKey, std::string, HolderKey>> jobs_;
     std::map<SaveId, std::variant<VolumeKey, std::string>> saves_;
     std::set<VolumeKey> marked_;
     std::set<std::string> marked_trees_;
+    std::set<HolderKey> marked_holders_;
     std::set<VolumeKey> waiting_;  // for time, room, the vault or a claim
     std::set<std::string> waiting_trees_;
+    std::set<HolderKey> waiting_holders_;
     std::map<std::string, bool> is_complete_;  // publishers
     std::vector<Action> actions_;
     bool is_unlocked_ = false;
     std::string vault_problem_ = "the vault was not looked at yet";  // while it is locked
     bool is_in_maintenance_ = false;
-    bool has_seen_space_ = false;  ///< Before the first answer nothing that needs room begins, and nothing fails.
+    bool has_seen_space_ = false;        ///< Before the first answer nothing that needs room begins, and nothing fails.
     std::optional<BootTime> looked_at_;  // at space and vault
     std::uint64_t next_id_ = 1;
     std::uint64_t random_ = 0x9e3779b97f4a7c15;

@@ -34,6 +34,13 @@ void Core::advance(std::string const& id, Tree& tree) {
     if (tree.row && tree.row->is_loaded) tree.state = State::loaded;
     bool const is_other =
         tree.config && tree.row && !tree.config->digest.empty() && tree.config->digest != tree.row->digest;
+    // A signature that was not demanded when it was fetched is checked before anything more is made of it.
+    if (tree.row && tree.row->is_loaded && is_unchecked(id)) {
+        TreeRow row = *tree.row;
+        row.is_loaded = false;
+        tree.state = State::downloading;
+        return save(id, tree, std::move(row));
+    }
     if (!tree.retry.is_due(now_)) return;
     if (is_other) return start(tree, {.kind = Job::Kind::drop, .content = id});
     if (tree.row && tree.row->is_loaded) {
@@ -48,12 +55,20 @@ void Core::advance(std::string const& id, Tree& tree) {
     if (!tree.row) return save(id, tree, TreeRow{.id = id, .digest = tree.config->digest});
     tree.state = std::max(tree.state, State::resolved_tag);
     if (!has_seen_space_) return;
+    if (lacks_certificates(*tree.config)) {
+        tree.retry.reset();
+        return;
+    }
     std::uint64_t const bytes = tree.config->most_bytes;
     if (auto const left = ledger_.available(FileSystem::clear); !left || bytes > *left)
         return fail(tree, {FailureClass::room, left ? "Remaining disk space " + std::to_string(*left) +
                                                           ", content needs " + std::to_string(bytes)
                                                     : "the free space of the pool cannot be found out"});
-    start(tree, {.kind = Job::Kind::fetch, .content = id, .digest = tree.row->digest, .bytes = bytes});
+    start(tree, {.kind = Job::Kind::fetch,
+                 .content = id,
+                 .digest = tree.row->digest,
+                 .bytes = bytes,
+                 .demand = demand_of(tree.config->signature)});
 }
 
 void Core::drop_unwanted(std::string const& id, Tree& tree) {
@@ -79,6 +94,8 @@ void Core::done(std::string const& id, Tree& tree, JobDone const& event) {
             row.is_loaded = true;
             row.bytes = event.bytes;
             row.image = event.image;
+            row.demand = job.demand;
+            row.signed_by = event.signed_by;
             return save(id, tree, std::move(row));
         }
         case Job::Kind::drop:
@@ -88,7 +105,9 @@ void Core::done(std::string const& id, Tree& tree, JobDone const& event) {
             return save(id, tree, std::nullopt);
         case Job::Kind::build:
         case Job::Kind::grow:
-        case Job::Kind::destroy: return;  // jobs of volumes
+        case Job::Kind::destroy:  // jobs of volumes
+        case Job::Kind::fetch_certificates:
+        case Job::Kind::drop_certificates: return;
     }
 }
 
@@ -127,6 +146,7 @@ TreeStatus Core::status_of(std::string const& id, Tree const& tree) const {
             .bytes = tree.row && tree.row->is_loaded ? tree.row->bytes : tree.bytes,
             .total_bytes = tree.row && tree.row->is_loaded ? tree.row->bytes : tree.total_bytes,
             .references = (tree.config ? 1 : 0) + users(id),
+            .signed_by = tree.row && tree.row->is_loaded ? tree.row->signed_by : "",
             .error = tree.retry.failure()};
 }
 

@@ -49,6 +49,7 @@ void Core::advance(VolumeKey const& key, Volume& volume) {
     if (!volume.row) return begin(key, volume);
     switch (volume.row->stage) {
         case VolumeRow::Stage::intent:
+            if (is_unchecked(volume.row->content)) return;
             return start(volume, {.kind = Job::Kind::build, .volume = key, .bytes = volume.row->bytes});
         case VolumeRow::Stage::made: return maintain(volume);
         // Its deletion was saved before it was wanted again: it ends first.
@@ -184,7 +185,9 @@ void Core::done(VolumeKey const& key, Volume& volume) {
             return save(key, volume, std::nullopt);
         case Job::Kind::resolve:
         case Job::Kind::fetch:
-        case Job::Kind::drop: return;  // jobs of content trees
+        case Job::Kind::drop:  // jobs of content trees
+        case Job::Kind::fetch_certificates:
+        case Job::Kind::drop_certificates: return;
     }
 }
 
@@ -307,7 +310,8 @@ std::optional<State> Core::source_state(Volume const& volume) const {
         case Origin::cloud_init: return State::loaded;
         case Origin::download: {
             auto const found = trees_.find(config.content);
-            if (found == trees_.end() || found->second.state != State::loaded || !found->second.config)
+            if (found == trees_.end() || found->second.state != State::loaded || !found->second.config ||
+                is_unchecked(config.content))
                 return std::nullopt;
             return State::loaded;
         }

@@ -20,18 +20,22 @@ enum class SaveId : std::uint64_t {};
 /// Work that takes time or may block. It is done outside of the core, by one worker, and can be repeated after a crash.
 struct Job {
     enum class Kind : std::uint8_t {
-        resolve,  ///< asks a registry what the name of a content tree means
-        fetch,    ///< fetches and verifies a content tree, and takes references to its blobs
-        drop,     ///< removes the references to the blobs of a content tree
-        build,    ///< removes what an earlier attempt left, and makes the tree of a volume
-        grow,     ///< raises the limit of a volume that exists
-        destroy,  ///< removes the tree of a volume; there may be none
+        resolve,             ///< asks a registry what the name of a content tree means
+        fetch,               ///< fetches and verifies a content tree, and takes references to its blobs
+        drop,                ///< removes the references to the blobs of a content tree
+        build,               ///< removes what an earlier attempt left, and makes the tree of a volume
+        grow,                ///< raises the limit of a volume that exists
+        destroy,             ///< removes the tree of a volume; there may be none
+        fetch_certificates,  ///< fetches and verifies the certificates of a holder
+        drop_certificates,   ///< removes them
     };
     Kind kind = Kind::build;
     VolumeKey volume = {};     ///< of build, grow, destroy
+    HolderKey holder = {};     ///< of certificates
     std::string content = {};  ///< of resolve, fetch, drop: the id of the content tree
     std::string digest = {};   ///< of fetch
     std::uint64_t bytes = 0;
+    std::string demand = {};  ///< of fetch: the signature that is checked
 
     bool operator==(Job const&) const = default;
 };
@@ -40,7 +44,8 @@ std::string_view name_of(Job::Kind kind);
 
 // --- what happens ---
 
-using Object = std::variant<VolumeConfig, TreeConfig, ReferenceConfig>;
+using Object = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, CertificatesConfig>;
+using ObjectKey = std::variant<VolumeKey, std::string, ReferenceKey, HolderKey>;
 
 /// All that is in the database, first of all events. It is one event: a row without its configuration would look
 /// unwanted.
@@ -54,13 +59,21 @@ struct TreesSeen {
     std::set<VolumeKey> volumes;
     bool has_vault = true;  ///< false: the vault could not be looked at, and says nothing about its volumes
 };
+/// The holders of whom there are certificates on disk, at the start.
+struct CertificatesSeen {
+    std::set<HolderKey> holders;
+};
+/// Certificates of a holder were found to be bad.
+struct CertificatesLost {
+    HolderKey holder;
+};
 /// A configuration was published, and is in the database.
 struct Put {
     Object object;
 };
 /// A configuration was deleted by its publisher, and is no longer in the database.
 struct Removed {
-    std::variant<VolumeKey, std::string, ReferenceKey> object;
+    ObjectKey object;
 };
 /// A publisher begins to publish everything it has.
 struct PublisherRestarted {
@@ -79,9 +92,10 @@ struct JobProgress {
 };
 struct JobDone {
     JobId job;
-    std::string digest = {};  ///< of a resolve
-    std::uint64_t bytes = 0;  ///< of a fetch
-    std::string image = {};   ///< of a fetch of a container
+    std::string digest = {};     ///< of a resolve
+    std::uint64_t bytes = 0;     ///< of a fetch
+    std::string image = {};      ///< of a fetch of a container
+    std::string signed_by = {};  ///< of a fetch
 };
 struct JobFailed {
     JobId job;
@@ -124,7 +138,7 @@ struct TimePassed {};
 
 using Event = std::variant<Loaded, TreesSeen, Put, Removed, PublisherRestarted, PublisherComplete, JobProgress, JobDone,
                            JobFailed, JobCancelled, Saved, SaveFailed, SpaceSeen, VaultSeen, MaintenanceSet, RetryAsked,
-                           CollectAsked, ContentLost, TimePassed>;
+                           CollectAsked, ContentLost, CertificatesSeen, CertificatesLost, TimePassed>;
 
 // --- what is to be done, in this order ---
 
@@ -143,7 +157,7 @@ struct Save {
 };
 /// Deletes a configuration that its publisher did not repeat. If that fails, it is deleted after the next repetition.
 struct Forget {
-    std::variant<VolumeKey, std::string, ReferenceKey> object;
+    ObjectKey object;
 };
 struct StartJob {
     JobId id;
@@ -158,18 +172,24 @@ struct PublishVolume {
 struct PublishTree {
     TreeStatus status;
 };
+struct PublishCertificates {
+    CertificatesStatus status;
+};
 struct UnpublishVolume {
     VolumeKey key;
 };
 struct UnpublishTree {
     std::string id;
 };
+struct UnpublishCertificates {
+    HolderKey key;
+};
 /// SpaceSeen is to answer it.
 struct LookAtSpace {};
 /// VaultSeen is to answer it.
 struct LookAtVault {};
 
-using Action = std::variant<Save, Forget, StartJob, CancelJob, PublishVolume, PublishTree, UnpublishVolume,
-                            UnpublishTree, LookAtSpace, LookAtVault>;
+using Action = std::variant<Save, Forget, StartJob, CancelJob, PublishVolume, PublishTree, PublishCertificates,
+                            UnpublishVolume, UnpublishTree, UnpublishCertificates, LookAtSpace, LookAtVault>;
 
 }  // namespace triton::volume

@@ -46,6 +46,12 @@ std::optional<ReferenceKey> ReferenceKey::parse(std::string_view text) {
     return ReferenceKey{*key, std::string(user)};
 }
 
+std::optional<HolderKey> HolderKey::parse(std::string_view text) {
+    auto const id = Uuid::parse(text);
+    if (!id) return std::nullopt;
+    return HolderKey{*id};
+}
+
 bool is_content_id(std::string_view text) {
     return !text.empty() && text.size() <= longest_name && text.front() != '.' &&
            std::ranges::all_of(text, is_name_character);

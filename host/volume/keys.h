@@ -32,6 +32,15 @@ struct ReferenceKey {
     auto operator<=>(ReferenceKey const&) const = default;
 };
 
+/// Names the holder of the keys that sign content, by a UUID. Source: EVE, pillar/types/certobjtypes.go, Key().
+struct HolderKey {
+    Uuid id;
+
+    [[nodiscard]] std::string text() const { return id.text(); }
+    static std::optional<HolderKey> parse(std::string_view text);
+    auto operator<=>(HolderKey const&) const = default;
+};
+
 /// The name of a content tree: 1 to 128 characters of letters, digits, '.', '_' and '-', not beginning with a dot.
 bool is_content_id(std::string_view text);
 

@@ -66,6 +66,26 @@ struct VolumeConfig {
     bool operator==(VolumeConfig const&) const = default;
 };
 
+/// The signature that a content tree must have, besides its digest.
+struct SignatureConfig {
+    enum class Kind : std::uint8_t {
+        minisign,
+        openpgp_sums,  ///< of OpenPGP, over a file SHA256SUMS that names the content
+        openpgp,       ///< of OpenPGP, over the content
+        cms,           ///< with X.509 certificates, over the content
+        x509,          ///< the same, over its digest
+    };
+    Kind kind = Kind::minisign;
+    bool is_required = true;               ///< otherwise it can be missing, but one that is there must be good
+    std::string keys = {};                 ///< path of a file with public keys, for minisign and OpenPGP
+    std::optional<HolderKey> holder = {};  ///< of the certificates, for the rest
+    std::string name = {};                 ///< what a datastore calls the signature; empty: `text` is the signature
+    std::string sums = {};  ///< what it calls SHA256SUMS; the same name as that of the signature: it is signed inline
+    std::string text = {};
+
+    bool operator==(SignatureConfig const&) const = default;
+};
+
 /// The desired state of a content tree: it shall be fetched, verified and kept.
 struct TreeConfig {
     std::string id = {};
@@ -75,8 +95,26 @@ struct TreeConfig {
     Format format = Format::container;
     std::vector<Uuid> datastores = {};  ///< where it can be had; they are tried in turn
     std::uint64_t most_bytes = 0;       ///< the largest download
+    std::optional<SignatureConfig> signature = {};
 
     bool operator==(TreeConfig const&) const = default;
+};
+
+/// The certificates of somebody whose keys sign content, and those between them and a root: CertObjConfig. None of them
+/// is trusted by itself.
+struct CertificatesConfig {
+    struct Certificate {
+        std::string name = {};    ///< what a datastore calls it
+        std::string digest = {};  ///< "sha256:<hex>", of the file
+
+        bool operator==(Certificate const&) const = default;
+    };
+    HolderKey key = {};
+    std::string publisher = {};
+    std::vector<Uuid> datastores = {};  ///< where they can be had; they are tried in turn
+    std::vector<Certificate> certificates = {};
+
+    bool operator==(CertificatesConfig const&) const = default;
 };
 
 /// A user of a volume. While there is one, the volume is not deleted.
@@ -111,6 +149,13 @@ struct DatastoreConfig {
 std::string shown_user(ReferenceConfig const& reference);
 
 std::string_view name_of(DatastoreConfig::Type type);
+std::string_view name_of(SignatureConfig::Kind kind);
+std::optional<SignatureConfig::Kind> parse_signature_kind(std::string_view name);
+/// Whether its keys have certificates, which somebody publishes, and not a file of keys.
+bool has_certificates(SignatureConfig::Kind kind);
+/// What content is checked for, in one line; empty: nothing. Content that was checked for something else is checked
+/// again.
+std::string demand_of(std::optional<SignatureConfig> const& signature);
 std::optional<DatastoreConfig::Type> parse_datastore_type(std::string_view name);
 
 /// What the database knows of a volume that this database has begun to make.
@@ -139,6 +184,8 @@ struct TreeRow {
     std::string image = {};   ///< of a container: the UUID that it is installed by
     bool is_loaded = false;   ///< all of it is verified and referenced
     std::uint64_t bytes = 0;
+    std::string demand = {};     ///< what its signature was checked for; see demand_of()
+    std::string signed_by = {};  ///< whose signature was good; empty: nobody's was asked for, or there was none
 
     bool operator==(TreeRow const&) const = default;
 };

@@ -60,9 +60,20 @@ struct TreeStatus {
     std::uint64_t bytes = 0;
     std::uint64_t total_bytes = 0;
     std::size_t references = 0;
+    std::string signed_by = {};
     std::optional<Failure> error = {};
 
     bool operator==(TreeStatus const&) const = default;
+};
+
+/// What other programs are shown of the certificates of a holder.
+struct CertificatesStatus {
+    HolderKey key = {};
+    std::string publisher = {};
+    State state = State::initial;
+    std::optional<Failure> error = {};
+
+    bool operator==(CertificatesStatus const&) const = default;
 };
 
 /// What other programs are shown of a volume.

@@ -84,12 +84,37 @@ std::vector<std::string> Core::why(std::string_view content) const {
     std::vector<std::string> lines{"content tree " + found->first + " is " + std::string(name_of(tree.state))};
     if (tree.running) lines.push_back("job " + std::string(name_of(tree.running->job.kind)) + " is running");
     if (tree.retry.failure()) lines.push_back(shown_failure(tree.retry, now_));
+    if (tree.config && !(tree.row && tree.row->is_loaded) && lacks_certificates(*tree.config)) {
+        HolderKey const& key = *tree.config->signature->holder;
+        auto const holder = holders_.find(key);
+        bool const is_configured = holder != holders_.end() && holder->second.config;
+        lines.push_back("it waits for the certificates of " + key.text() +
+                        (is_configured ? "" : ", which nobody has configured"));
+        if (is_configured && holder->second.retry.failure()) lines.push_back(shown_failure(holder->second.retry, now_));
+    }
+    if (tree.row && tree.row->is_loaded && !tree.row->signed_by.empty())
+        lines.push_back("it is signed by " + tree.row->signed_by);
     if (!tree.config && users(found->first) > 0) lines.emplace_back("a volume wants it, and nobody says what it is");
     if (auto const volumes = volumes_of_.find(content); volumes != volumes_of_.end()) {
         for (VolumeKey const& key : volumes->second)
             lines.push_back("volume " + key.text() + " is made from it");
     }
     if (!tree.config && users(found->first) == 0) lines.emplace_back("nobody wants it; its content will be given up");
+    return lines;
+}
+
+std::vector<std::string> Core::why(HolderKey const& key) const {
+    auto const found = holders_.find(key);
+    if (found == holders_.end())
+        return {"no configuration names the certificates of " + key.text() + ", and none of them are here"};
+    Holder const& holder = found->second;
+    std::vector<std::string> lines{"the certificates of " + key.text() + " are " + std::string(name_of(holder.state))};
+    if (holder.running) lines.push_back("job " + std::string(name_of(holder.running->job.kind)) + " is running");
+    if (holder.retry.failure()) lines.push_back(shown_failure(holder.retry, now_));
+    for (auto const& [id, tree] : trees_)
+        if (tree.config && tree.config->signature && tree.config->signature->holder == key)
+            lines.push_back("content tree " + id + " must be signed by one of them");
+    if (!holder.config) lines.emplace_back("nobody wants them; they will be removed");
     return lines;
 }
 

@@ -328,6 +328,10 @@ void add_import_options(CLI::App& app, Options& options) {
     app.add_option("--format", options.format, "raw (default for files), iso, qcow2, .., or container.");
     app.add_option("--credentials", options.credentials, "A file that only root can read: USER:PASSWORD, or a token.");
     app.add_flag("--insecure", options.is_insecure, "A registry may be asked over plain HTTP.");
+    app.add_option("--signature", options.signature,
+                   "It must be signed: minisign, openpgp, openpgp-sums, cms or x509.");
+    app.add_option("--keys", options.keys, "A file of public keys, for minisign and OpenPGP.");
+    app.add_option("--certificates", options.certificates, "The UUID of a CertObjConfig, for cms and x509.");
     add_wait_options(app, options);
 }
 
@@ -356,6 +360,26 @@ Result<std::pair<DatastoreConfig, std::string>> place_of(std::string const& text
     return std::pair(std::move(datastore), std::move(name));
 }
 
+/// What the options demand of signatures; the datastore calls them what is usual.
+Result<std::optional<SignatureConfig>> signature_of(Options const& options) {
+    if (options.signature.empty()) {
+        if (!options.keys.empty()) return fail("--keys needs --signature");
+        if (!options.certificates.empty()) return fail("--certificates needs --signature");
+        return std::nullopt;
+    }
+    auto const kind = parse_signature_kind(options.signature);
+    if (!kind) return fail("--signature is minisign, openpgp, openpgp-sums, cms or x509");
+    SignatureConfig signature{.kind = *kind};
+    if (has_certificates(*kind)) {
+        signature.holder = HolderKey::parse(options.certificates);
+        if (!signature.holder) return fail("--signature " + options.signature + " needs --certificates UUID");
+    } else {
+        if (options.keys.empty()) return fail("--signature " + options.signature + " needs --keys FILE");
+        signature.keys = TRY(absolute_path(options.keys));
+    }
+    return signature;
+}
+
 Outcome run_import(Options const& options) {
     TRY(expect_words(options, "import", 2, 2));
     auto [datastore, name] = TRY(place_of(options.words[1]));
@@ -377,6 +401,7 @@ Outcome run_import(Options const& options) {
     tree.format = *format;
     tree.most_bytes = TRY(size_in(options.size));
     tree.datastores = {datastore.id};
+    tree.signature = TRY(signature_of(options));
     auto client = TRY(ManagerClient::connect(options));
     TRY(client.put({std::move(datastore), std::move(tree)}));
     if (options.does_not_wait) return {};

@@ -44,6 +44,9 @@ struct Options {
     std::string network = {};
     std::string credentials = {};
     bool is_insecure = false;
+    std::string signature = {};
+    std::string keys = {};
+    std::string certificates = {};
     std::string snapshot = {};
     std::string file = {};
     bool is_new = false;

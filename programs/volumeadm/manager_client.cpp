@@ -52,6 +52,8 @@ Result<volume::Core> load_core(Options const& options) {
         if (auto* const one = std::get_if<volume::TreeConfig>(&config)) loaded.objects.emplace_back(std::move(*one));
         if (auto* const one = std::get_if<volume::ReferenceConfig>(&config))
             loaded.objects.emplace_back(std::move(*one));
+        if (auto* const one = std::get_if<volume::CertificatesConfig>(&config))
+            loaded.objects.emplace_back(std::move(*one));
     }
     core.on(loaded, volume::BootTime(0));
     return core;
@@ -83,6 +85,10 @@ Result<Statuses> statuses_of(volume::Core& core, std::string_view kind) {
             status.error.reset();
             key = status.id;
             write_status(out, status, core.config(status.id));
+        } else if (auto const* const holder = std::get_if<volume::PublishCertificates>(&action);
+                   holder && kind == "CertObjStatus") {
+            key = holder->status.key.text();
+            write_status(out, holder->status, core.config(holder->status.key));
         } else {
             continue;
         }

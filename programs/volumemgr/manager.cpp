@@ -24,8 +24,8 @@ constexpr std::size_t most_configs = 100'000;
 constexpr milliseconds short_pause{2};
 constexpr milliseconds long_pause{25};
 constexpr std::size_t many_jobs = 16;
-constexpr std::array<std::string_view, 4> config_kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
-                                                       "DatastoreConfig"};
+constexpr std::array<std::string_view, 5> config_kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
+                                                       "DatastoreConfig", "CertObjConfig"};
 
 BootTime boot_now() {
     timespec now{};
@@ -34,15 +34,20 @@ BootTime boot_now() {
 }
 
 /// Whether an error of this job is what a server said.
-bool asks_a_server(Job::Kind kind) { return kind == Job::Kind::resolve || kind == Job::Kind::fetch; }
+bool asks_a_server(Job::Kind kind) {
+    return kind == Job::Kind::resolve || kind == Job::Kind::fetch || kind == Job::Kind::fetch_certificates;
+}
 
 std::string text_of(VolumeKey const& key) { return key.text(); }
 std::string text_of(ReferenceKey const& key) { return key.text(); }
+std::string text_of(HolderKey const& key) { return key.text(); }
 std::string text_of(std::string const& key) { return key; }
 
 /// The kind and key of what the core forgets.
-Manager::Name name_of_object(std::variant<VolumeKey, std::string, ReferenceKey> const& object) {
-    constexpr std::array<std::string_view, 3> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig"};
+Manager::Name name_of_object(ObjectKey const& object) {
+    constexpr std::array<std::string_view, 4> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
+                                                    "CertObjConfig"};
+    static_assert(kinds.size() == std::variant_size_v<ObjectKey>);
     return {std::string(kinds[object.index()]), std::visit([](auto const& key) { return text_of(key); }, object)};
 }
 
@@ -69,6 +74,7 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
             void operator()(TreeConfig const& one) const { into.objects.emplace_back(one); }
             void operator()(ReferenceConfig const& one) const { into.objects.emplace_back(one); }
             void operator()(DatastoreConfig const& /*one*/) const {}
+            void operator()(CertificatesConfig const& one) const { into.objects.emplace_back(one); }
         };
         std::visit(Keep{loaded}, config);
         std::string key = key_of(config);
@@ -91,6 +97,7 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
             if (found) see_vault(found->vault);
             feed(loaded);
             if (found) feed(TreesSeen{found->volumes, found->vault.is_unlocked});
+            if (found) feed(CertificatesSeen{found->holders});
             // What was published before is all that they have: it is durable.
             for (char const* const publisher : {"vmadm", "base", "admin"})
                 feed(PublisherComplete{publisher});
@@ -215,6 +222,7 @@ void Manager::tell_core(Config const& config) {
         }
         // Content that has waited for it, or failed because of how it was, is tried again.
         void operator()(DatastoreConfig const& /*one*/) const { manager.feed(RetryAsked{}); }
+        void operator()(CertificatesConfig const& one) const { manager.feed(Put{one}); }
     };
     std::visit(Tell{*this}, config);
 }
@@ -279,6 +287,7 @@ void Manager::forget(Name const& name) {
     --config_count_;
     if (auto const* const volume = std::get_if<VolumeConfig>(&config)) feed(Removed{volume->key});
     if (auto const* const tree = std::get_if<TreeConfig>(&config)) feed(Removed{tree->id});
+    if (auto const* const certificates = std::get_if<CertificatesConfig>(&config)) feed(Removed{certificates->key});
     if (auto const* const reference = std::get_if<ReferenceConfig>(&config)) {
         feed(Removed{reference->key});
         board_.remove("VolumeRefStatus", reference->key.text());
@@ -345,10 +354,13 @@ void Manager::scrub(GotScrub got) {
             if (!found) return got(std::unexpected(found.error()));
             Scrubbed scrubbed{.found = *found, .fetched_again = {}};
             std::set<std::string> lost;
-            for (Workbench::BadBlob const& blob : found->bad)
-                for (content::Owner const& owner : blob.owners)
+            for (Workbench::BadBlob const& blob : found->bad) {
+                for (content::Owner const& owner : blob.owners) {
                     for (std::string const& content : core_.contents_of(owner.kind, owner.id))
                         lost.insert(content);
+                    if (auto const holder = holder_of(owner)) feed(CertificatesLost{*holder});
+                }
+            }
             for (std::string const& content : lost) {
                 log_.write(log::LogLevel::warning, "content-bad",
                            "content tree " + content + " is bad; it is fetched again");
@@ -379,6 +391,10 @@ std::vector<Unclaimed> Manager::collect(bool is_dry_run) {
 
 std::vector<std::string> Manager::why(std::string_view kind, std::string const& key) const {
     if (kind == config_kinds[1]) return core_.why(key);
+    if (kind == config_kinds[4]) {
+        auto const holder = HolderKey::parse(key);
+        return holder ? core_.why(*holder) : std::vector<std::string>{json::shown(key) + " is no UUID"};
+    }
     auto const parsed = VolumeKey::parse(key);
     if (!parsed) return {json::shown(key) + " is no volume: expected UUID#GENERATION"};
     return core_.why(*parsed);
@@ -439,6 +455,14 @@ void Manager::perform(Action const& action) {
         }
         void operator()(UnpublishVolume const& one) const { manager.board_.remove("VolumeStatus", one.key.text()); }
         void operator()(UnpublishTree const& one) const { manager.board_.remove("ContentTreeStatus", one.id); }
+        void operator()(PublishCertificates const& one) const {
+            json::Writer out;
+            write_status(out, one.status, manager.core_.config(one.status.key));
+            manager.board_.publish("CertObjStatus", one.status.key.text(), std::move(out).text());
+        }
+        void operator()(UnpublishCertificates const& one) const {
+            manager.board_.remove("CertObjStatus", one.key.text());
+        }
         void operator()(LookAtSpace const& /*one*/) const { manager.look_at_space(); }
         void operator()(LookAtVault const& /*one*/) const { manager.look_at_vault(); }
     };
@@ -475,8 +499,14 @@ Order Manager::order_of(Job const& job) const {
     std::string const content = !job.content.empty() ? job.content : order.row ? order.row->content : "";
     if (TreeConfig const* const tree = core_.config(content)) order.tree = *tree;
     if (TreeRow const* const row = core_.row(content)) order.tree_row = *row;
-    if (!order.tree) return order;
-    for (Uuid const& id : order.tree->datastores) {
+    bool const is_of_holder = job.kind == Job::Kind::fetch_certificates || job.kind == Job::Kind::drop_certificates;
+    auto const holder = is_of_holder                          ? std::optional(job.holder)
+                        : order.tree && order.tree->signature ? order.tree->signature->holder
+                                                              : std::nullopt;
+    CertificatesConfig const* const certificates = holder ? core_.config(*holder) : nullptr;
+    if (certificates) order.certificates = *certificates;
+    std::vector<Uuid> const none;
+    for (Uuid const& id : order.tree ? order.tree->datastores : certificates ? certificates->datastores : none) {
         if (Config const* const config = find("DatastoreConfig", id.text()))
             order.datastores.push_back(std::get<DatastoreConfig>(*config));
     }
@@ -517,7 +547,11 @@ void Manager::finish(JobId id, Result<Answer> const& answer) {
         return feed(JobFailed{id, {FailureClass::vault, answer->vault_problem}});
     }
     if (answer)
-        return feed(JobDone{.job = id, .digest = answer->digest, .bytes = answer->bytes, .image = answer->image});
+        return feed(JobDone{.job = id,
+                            .digest = answer->digest,
+                            .bytes = answer->bytes,
+                            .image = answer->image,
+                            .signed_by = answer->signed_by});
     if (running.is_cancelled) return feed(JobCancelled{id});
     Failure failure{class_of(answer.error().kind, asks_a_server(running.kind)), answer.error().text()};
     log_.write(log::LogLevel::warning, "job-failed", std::string(name_of(running.kind)) + ": " + answer.error().text());

@@ -15,12 +15,14 @@ namespace {
 
 constexpr std::size_t longest_text = 1024;
 constexpr std::size_t longest_display_name = 128;
+constexpr std::size_t longest_signature = 16 << 10;
 constexpr std::size_t most_datastores = 16;
+constexpr std::size_t most_certificates = 16;
 constexpr std::int64_t largest_size = std::int64_t{1} << 60;
 constexpr std::size_t longest_publisher = 32;
 
-constexpr std::array<std::string_view, 4> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
-                                                "DatastoreConfig"};
+constexpr std::array<std::string_view, 5> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
+                                                "DatastoreConfig", "CertObjConfig"};
 static_assert(kinds.size() == std::variant_size_v<Config>);
 
 /// Takes the members of an object one by one; what nobody took in the end is unknown. The first error stays.
@@ -37,6 +39,34 @@ public:
         auto const is_control = [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; };
         if (std::ranges::any_of(*text, is_control)) return wrong(name, "it has control characters"), std::string();
         return *text;
+    }
+
+    /// A text of several lines.
+    std::string lines(std::string_view name, std::size_t longest) {
+        json::Node const* const node = take(name);
+        if (!node) return {};
+        auto const* const text = node->get<std::string>();
+        bool const is_good = text && !text->empty() && text->size() <= longest && !text->contains('\0');
+        if (!is_good) wrong(name, "expected a text of at most " + std::to_string(longest) + " bytes");
+        return is_good ? *text : std::string();
+    }
+
+    /// A list of objects; nullptr when it is absent.
+    json::Array const* list(std::string_view name) {
+        json::Node const* const node = take(name);
+        if (!node) return nullptr;
+        auto const* const list = node->get<json::Array>();
+        if (!list) wrong(name, "expected a list");
+        return list;
+    }
+
+    /// An object within this one; nullptr when it is absent.
+    json::Object const* object(std::string_view name) {
+        json::Node const* const node = take(name);
+        if (!node) return nullptr;
+        auto const* const object = node->get<json::Object>();
+        if (!object) wrong(name, "expected an object");
+        return object;
     }
 
     std::uint64_t number(std::string_view name) {
@@ -177,6 +207,55 @@ Result<Config> read_volume(json::Object const& object, std::string_view publishe
     return config;
 }
 
+/// Where a signature is when nothing says so.
+std::string usual_name(SignatureConfig const& signature, std::string const& content) {
+    switch (signature.kind) {
+        case SignatureConfig::Kind::minisign: return content + ".minisig";
+        case SignatureConfig::Kind::openpgp_sums: return signature.sums + ".gpg";
+        case SignatureConfig::Kind::openpgp: return content + ".asc";
+        case SignatureConfig::Kind::cms: return content + ".p7s";
+        case SignatureConfig::Kind::x509: return content + ".sig";
+    }
+    std::unreachable();
+}
+
+/// `content`: the name of what is signed.
+Result<SignatureConfig> read_signature(json::Object const& object, std::string const& content) {
+    Members in("ContentTreeConfig.Signature", object);
+    SignatureConfig config;
+    auto const kind = in.word<SignatureConfig::Kind>("Kind", parse_signature_kind);
+    if (!kind) in.wrong("Kind", "it is missing; minisign, openpgp-sums, openpgp, cms or x509");
+    config.kind = kind.value_or(SignatureConfig::Kind::minisign);
+    std::string const policy = in.text("Policy");
+    if (!policy.empty() && policy != "required" && policy != "if-present")
+        in.wrong("Policy", "expected required or if-present");
+    config.is_required = policy != "if-present";
+    config.keys = in.text("KeyFile");
+    std::string const holder = in.text("CertObj");
+    config.holder = HolderKey::parse(holder);
+    config.sums = in.text("SumsURL");
+    config.name = in.text("RelativeURL");
+    config.text = in.lines("ImageSignature", longest_signature);
+    bool const is_certified = has_certificates(config.kind);
+    if (is_certified && !config.holder)
+        in.wrong("CertObj", "expected the UUID of the CertObjConfig with the certificates of the signer");
+    if (is_certified && !config.keys.empty()) in.wrong("KeyFile", "a signature of this kind has certificates: CertObj");
+    if (!is_certified && !config.keys.starts_with('/'))
+        in.wrong("KeyFile", "expected the absolute path of a file with public keys");
+    if (!is_certified && !holder.empty()) in.wrong("CertObj", "a signature of this kind has keys: KeyFile");
+    bool const has_sums = config.kind == SignatureConfig::Kind::openpgp_sums;
+    if (!has_sums && !config.sums.empty()) in.wrong("SumsURL", "only a signature of kind openpgp-sums has one");
+    if (has_sums && config.sums.empty()) config.sums = content.substr(0, content.rfind('/') + 1) + "SHA256SUMS";
+    if (has_sums && !is_inside(config.sums)) in.wrong("SumsURL", "expected a relative path without '..'");
+    if (!config.text.empty() && !config.name.empty())
+        in.wrong("ImageSignature", "the signature is this text, or where RelativeURL says");
+    if (config.text.empty() && config.name.empty()) config.name = usual_name(config, content);
+    if (!config.name.empty() && !is_inside(config.name))
+        in.wrong("RelativeURL", "expected a relative path without '..'");
+    TRY(in.end());
+    return config;
+}
+
 Result<Config> read_tree(json::Object const& object, std::string_view publisher) {
     Members in("ContentTreeConfig", object);
     TreeConfig config{.id = in.text("ContentID"), .publisher = std::string(publisher)};
@@ -195,7 +274,9 @@ Result<Config> read_tree(json::Object const& object, std::string_view publisher)
     if (layout_of(config.format) == Layout::file && config.most_bytes == 0)
         in.wrong("MaxDownloadSize", "it is missing");
     if (config.datastores.empty()) in.wrong("DatastoreIDList", "it is missing");
+    json::Object const* const signature = in.object("Signature");
     TRY(in.end());
+    if (signature) config.signature = TRY(read_signature(*signature, config.name));
     return config;
 }
 
@@ -237,10 +318,40 @@ Result<Config> read_datastore(json::Object const& object, std::string_view publi
     return config;
 }
 
+Result<CertificatesConfig::Certificate> read_certificate(json::Object const& object) {
+    Members in("CertObjConfig.StorageConfigList", object);
+    CertificatesConfig::Certificate certificate{.name = in.text("RelativeURL"), .digest = in.text("ImageSha256")};
+    if (!is_inside(certificate.name)) in.wrong("RelativeURL", "expected a relative path without '..'");
+    if (!is_sha256(certificate.digest)) in.wrong("ImageSha256", "expected 64 hexadecimal digits");
+    certificate.digest = "sha256:" + certificate.digest;
+    TRY(in.end());
+    return certificate;
+}
+
+Result<Config> read_certificates(json::Object const& object, std::string_view publisher) {
+    Members in("CertObjConfig", object);
+    CertificatesConfig config{.key = {in.uuid("UUID")}, .publisher = std::string(publisher)};
+    config.datastores = in.uuids("DatastoreIDList");
+    if (config.datastores.empty()) in.wrong("DatastoreIDList", "it is missing");
+    json::Array const* const list = in.list("StorageConfigList");
+    if (!list || list->empty() || list->size() > most_certificates)
+        in.wrong("StorageConfigList", "expected 1 to " + std::to_string(most_certificates) + " certificates");
+    TRY(in.end());
+    for (json::Node const& node : *list) {
+        auto const* const one = node.get<json::Object>();
+        if (!one) return fail("CertObjConfig.StorageConfigList: expected a list of objects");
+        config.certificates.push_back(TRY(read_certificate(*one)));
+    }
+    return config;
+}
+
 void write_error(json::Writer& out, std::optional<Failure> const& error) {
     if (!error) return;
     out.key("Error").open('{').member("Class", name_of(error->failure)).member("Text", error->text).close('}');
 }
+
+/// A digest as EVE writes it.
+std::string hex_of(std::string const& digest) { return digest.substr(digest.find(':') + 1); }
 
 struct ConfigWriter {
     json::Writer& out;
@@ -260,12 +371,23 @@ struct ConfigWriter {
     }
     void operator()(TreeConfig const& config) const {
         out.member("ContentID", config.id).member("RelativeURL", config.name);
-        if (!config.digest.empty()) out.member("ContentSha256", config.digest.substr(config.digest.find(':') + 1));
+        if (!config.digest.empty()) out.member("ContentSha256", hex_of(config.digest));
         out.member("MaxDownloadSize", config.most_bytes).member("Format", name_of(config.format));
         out.key("DatastoreIDList").open('[');
         for (Uuid const& datastore : config.datastores)
             out.value(datastore.text());
         out.close(']');
+        if (config.signature) write(*config.signature);
+    }
+    void write(SignatureConfig const& config) const {
+        out.key("Signature").open('{').member("Kind", name_of(config.kind));
+        out.member("Policy", config.is_required ? "required" : "if-present");
+        if (!config.keys.empty()) out.member("KeyFile", config.keys);
+        if (config.holder) out.member("CertObj", config.holder->text());
+        if (!config.sums.empty()) out.member("SumsURL", config.sums);
+        if (!config.name.empty()) out.member("RelativeURL", config.name);
+        if (!config.text.empty()) out.member("ImageSignature", config.text);
+        out.close('}');
     }
     void operator()(ReferenceConfig const& config) const {
         out.member("VolumeID", config.key.volume.id.text());
@@ -279,6 +401,15 @@ struct ConfigWriter {
         if (!config.credentials.empty()) out.member("CredentialsFile", config.credentials);
         if (config.is_insecure) out.member("Insecure", true);
     }
+    void operator()(CertificatesConfig const& config) const {
+        out.member("UUID", config.key.text()).key("DatastoreIDList").open('[');
+        for (Uuid const& datastore : config.datastores)
+            out.value(datastore.text());
+        out.close(']').key("StorageConfigList").open('[');
+        for (CertificatesConfig::Certificate const& one : config.certificates)
+            out.open('{').member("RelativeURL", one.name).member("ImageSha256", hex_of(one.digest)).close('}');
+        out.close(']');
+    }
 };
 
 }  // namespace
@@ -291,6 +422,7 @@ std::string key_of(Config const& config) {
         std::string operator()(TreeConfig const& one) const { return one.id; }
         std::string operator()(ReferenceConfig const& one) const { return one.key.text(); }
         std::string operator()(DatastoreConfig const& one) const { return one.id.text(); }
+        std::string operator()(CertificatesConfig const& one) const { return one.key.text(); }
     };
     return std::visit(Key{}, config);
 }
@@ -304,6 +436,7 @@ Result<Config> read_config(std::string_view kind, json::Object const& object, st
     if (kind == kinds[1]) return read_tree(object, publisher);
     if (kind == kinds[2]) return read_reference(object, publisher);
     if (kind == kinds[3]) return read_datastore(object, publisher);
+    if (kind == kinds[4]) return read_certificates(object, publisher);
     return fail("there are no objects of kind " + json::shown(kind));
 }
 
@@ -337,9 +470,21 @@ void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig co
 void write_status(json::Writer& out, TreeStatus const& status, TreeConfig const* config) {
     out.open('{').member("ContentID", status.id).member("State", name_of(status.state));
     if (config) out.member("RelativeURL", config->name).member("Format", name_of(config->format));
-    if (!status.digest.empty()) out.member("ContentSha256", status.digest.substr(status.digest.find(':') + 1));
+    if (!status.digest.empty()) out.member("ContentSha256", hex_of(status.digest));
     out.member("CurrentSize", status.bytes).member("TotalSize", status.total_bytes);
     out.member("RefCount", status.references);
+    if (!status.signed_by.empty()) out.member("SignedBy", status.signed_by);
+    write_error(out, status.error);
+    out.close('}');
+}
+
+void write_status(json::Writer& out, CertificatesStatus const& status, CertificatesConfig const* config) {
+    out.open('{').member("UUID", status.key.text()).member("Publisher", status.publisher);
+    out.member("State", name_of(status.state)).key("StorageStatusList").open('[');
+    for (CertificatesConfig::Certificate const& one :
+         config ? config->certificates : std::vector<CertificatesConfig::Certificate>())
+        out.open('{').member("RelativeURL", one.name).member("ImageSha256", hex_of(one.digest)).close('}');
+    out.close(']');
     write_error(out, status.error);
     out.close('}');
 }

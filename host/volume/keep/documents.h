@@ -13,9 +13,9 @@
 namespace triton::volume {
 
 /// Everything that a publisher can publish. The JSON of each has the names of EVE.
-using Config = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, DatastoreConfig>;
+using Config = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, DatastoreConfig, CertificatesConfig>;
 
-/// "VolumeConfig", "ContentTreeConfig", "VolumeRefConfig", "DatastoreConfig".
+/// "VolumeConfig", "ContentTreeConfig", "VolumeRefConfig", "DatastoreConfig", "CertObjConfig".
 std::string_view kind_of(Config const& config);
 /// Its key among objects of its kind.
 std::string key_of(Config const& config);
@@ -31,5 +31,6 @@ bool is_publisher(std::string_view text);
 
 void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row);
 void write_status(json::Writer& out, TreeStatus const& status, TreeConfig const* config);
+void write_status(json::Writer& out, CertificatesStatus const& status, CertificatesConfig const* config);
 
 }  // namespace triton::volume

@@ -9,7 +9,7 @@ namespace triton::volume {
 
 namespace {
 
-constexpr std::array<content::Migration, 1> migrations{{
+constexpr std::array<content::Migration, 2> migrations{{
     {R"(
 CREATE TABLE volume_object (
     kind TEXT NOT NULL,
@@ -36,6 +36,10 @@ CREATE TABLE volume_content (
 ) STRICT, WITHOUT ROWID;
 CREATE TABLE volume_fact (name TEXT PRIMARY KEY NOT NULL, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 INSERT INTO volume_fact VALUES ('epoch', lower(hex(randomblob(8))));
+)"},
+    {R"(
+ALTER TABLE volume_content ADD COLUMN demand TEXT NOT NULL DEFAULT '';
+ALTER TABLE volume_content ADD COLUMN signed_by TEXT NOT NULL DEFAULT '';
 )"},
 }};
 
@@ -87,8 +91,8 @@ struct Apply {
                    row.unclaimed_seconds);
     }
     Result<> operator()(TreeRow const& row) const {
-        return run("INSERT OR REPLACE INTO volume_content VALUES (?, ?, ?, ?, ?)", row.id, row.digest, row.image,
-                   row.is_loaded, row.bytes);
+        return run("INSERT OR REPLACE INTO volume_content VALUES (?, ?, ?, ?, ?, ?, ?)", row.id, row.digest, row.image,
+                   row.is_loaded, row.bytes, row.demand, row.signed_by);
     }
     Result<> operator()(Save::EraseVolume const& one) const {
         TRY(run("DELETE FROM promises WHERE key = ?", "volume " + one.key.text()));
@@ -123,12 +127,13 @@ private:
 
 Result<Rows> Rows::open(content::Database& database) {
     TRY(database.migrate("volume", migrations));
-    return Rows(database);
+    return Rows(database, migrations.size());
 }
 
 Result<std::optional<Rows>> Rows::open_for_reading(content::Database& database) {
-    if (TRY(database.version("volume", migrations)) == 0) return std::nullopt;
-    return Rows(database);
+    std::size_t const version = TRY(database.version("volume", migrations));
+    if (version == 0) return std::nullopt;
+    return Rows(database, version);
 }
 
 Result<AllRows> Rows::load() {
@@ -137,13 +142,17 @@ Result<AllRows> Rows::load() {
         TRY(database_->query("SELECT key, stage, bytes, vault, content, format, unclaimed FROM volume_made"));
     while (TRY(volumes.step()))
         all.volumes.push_back(TRY(volume_of(volumes)));
-    content::Statement trees = TRY(database_->query("SELECT id, digest, loaded, bytes, image FROM volume_content"));
+    std::string const signature = version_ >= 2 ? "demand, signed_by" : "'', ''";
+    content::Statement trees =
+        TRY(database_->query("SELECT id, digest, loaded, bytes, image, " + signature + " FROM volume_content"));
     while (TRY(trees.step()))
         all.trees.push_back({.id = trees.text(0),
                              .digest = trees.text(1),
                              .image = trees.text(4),
                              .is_loaded = trees.integer(2) != 0,
-                             .bytes = static_cast<std::uint64_t>(trees.integer(3))});
+                             .bytes = static_cast<std::uint64_t>(trees.integer(3)),
+                             .demand = trees.text(5),
+                             .signed_by = trees.text(6)});
     content::Statement objects = TRY(database_->query("SELECT kind, publisher, config FROM volume_object"));
     while (TRY(objects.step()))
         all.configs.push_back(TRY(config_of(objects)));

@@ -50,8 +50,9 @@ public:
     Result<> apply(std::span<Change const> changes);
 
 private:
-    explicit Rows(content::Database& database) : database_(&database) {}
+    Rows(content::Database& database, std::size_t version) : database_(&database), version_(version) {}
     content::Database* database_;
+    std::size_t version_;  // of the tables; an older one is only read
 };
 
 }  // namespace triton::volume

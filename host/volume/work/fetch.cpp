@@ -57,14 +57,6 @@ content::Credential credential_of(std::string const& text, std::string const& ad
     return credential;
 }
 
-std::string joined_path(DatastoreConfig const& datastore, std::string const& name) {
-    std::string path = datastore.address;
-    while (path.ends_with('/'))
-        path.pop_back();
-    if (!datastore.path.empty()) path += "/" + datastore.path;
-    return path + "/" + name;
-}
-
 /// The reference of a container without what says which version it is.
 std::string repository_of(DatastoreConfig const& datastore, std::string name) {
     if (std::size_t const at = name.find('@'); at != std::string::npos) name.resize(at);
@@ -78,6 +70,21 @@ State state_of(content::Progress::Phase phase) {
 }
 
 }  // namespace
+
+std::string joined_path(DatastoreConfig const& datastore, std::string const& name) {
+    std::string path = datastore.address;
+    while (path.ends_with('/'))
+        path.pop_back();
+    if (!datastore.path.empty()) path += "/" + datastore.path;
+    return path + "/" + name;
+}
+
+Result<content::Access> access_of(DatastoreConfig const& datastore) {
+    content::Access access;
+    if (!datastore.credentials.empty())
+        access.credentials.push_back(credential_of(TRY(read_credentials(datastore.credentials)), datastore.address));
+    return access;
+}
 
 Result<Answer> Workbench::resolve(Order const& order) {
     std::optional<Error> error;
@@ -108,6 +115,7 @@ Result<Answer> Workbench::fetch(Order const& order) {
         auto answer = fetch_from(order, datastore);
         if (answer) {
             TRY(check_fetched(order));
+            answer->signed_by = TRY(check_signature(order));
             return answer;
         }
         if (!error) error = std::move(answer.error());
@@ -128,24 +136,35 @@ Result<> Workbench::check_fetched(Order const& order) {
 
 Result<Answer> Workbench::fetch_from(Order const& order, DatastoreConfig const& datastore) {
     if (order.tree->format == Format::container) return fetch_image(order, datastore);
-    switch (datastore.type) {
-        case DatastoreConfig::Type::http: return fetch_remote(order, datastore);
-        case DatastoreConfig::Type::directory: return fetch_local(order, datastore);
-        case DatastoreConfig::Type::registry: break;
-    }
-    return fail(ErrorKind::unsupported,
-                "a registry has containers, and the content is of format " + std::string(name_of(order.tree->format)));
+    if (datastore.type == DatastoreConfig::Type::registry)
+        return fail(ErrorKind::unsupported, "a registry has containers, and the content is of format " +
+                                                std::string(name_of(order.tree->format)));
+    Wanted wanted{.name = order.tree->name,
+                  .digest = {},
+                  .most_bytes = order.tree->most_bytes,
+                  .owner = owner_of(order.tree->id)};
+    wanted.digest = TRY(content::Digest::parse(order.job.digest));
+    content::Blob const blob = TRY(fetch_blob(order, wanted, datastore));
+    return Answer{.bytes = blob.size};
 }
 
-Result<Answer> Workbench::fetch_remote(Order const& order, DatastoreConfig const& datastore) {
-    content::Access access;
-    if (!datastore.credentials.empty())
-        access.credentials.push_back(credential_of(TRY(read_credentials(datastore.credentials)), datastore.address));
-    content::Digest const digest = TRY(content::Digest::parse(order.job.digest));
-    content::BlobRequest const request{.remote = {.urls = {joined_path(datastore, order.tree->name)}},
-                                       .digest = digest,
-                                       .most_bytes = order.tree->most_bytes,
-                                       .protection = {.lease = {}, .owner = owner_of(order.tree->id)}};
+Result<content::Blob> Workbench::fetch_blob(Order const& order, Wanted const& wanted,
+                                            DatastoreConfig const& datastore) {
+    switch (datastore.type) {
+        case DatastoreConfig::Type::http: return fetch_remote(order, wanted, datastore);
+        case DatastoreConfig::Type::directory: return fetch_local(order, wanted, datastore);
+        case DatastoreConfig::Type::registry: break;
+    }
+    return fail(ErrorKind::unsupported, "a registry has containers, and no files");
+}
+
+Result<content::Blob> Workbench::fetch_remote(Order const& order, Wanted const& wanted,
+                                              DatastoreConfig const& datastore) {
+    content::Access const access = TRY(access_of(datastore));
+    content::BlobRequest const request{.remote = {.urls = {joined_path(datastore, wanted.name)}},
+                                       .digest = wanted.digest,
+                                       .most_bytes = wanted.most_bytes,
+                                       .protection = {.lease = {}, .owner = wanted.owner}};
     content::Watcher const watcher{.progress =
                                        [&order](content::Progress const& progress) {
                                            if (order.progress)
@@ -156,34 +175,32 @@ Result<Answer> Workbench::fetch_remote(Order const& order, DatastoreConfig const
                                        },
                                    .cancel = order.cancel};
     content::Fetcher fetcher(store_, {});
-    content::Blob const blob = TRY(fetcher.fetch_blob(access, request, watcher));
-    return Answer{.bytes = blob.size};
+    return fetcher.fetch_blob(access, request, watcher);
 }
 
-Result<Answer> Workbench::fetch_local(Order const& order, DatastoreConfig const& datastore) {
-    content::Digest const digest = TRY(content::Digest::parse(order.job.digest));
-    content::Protection const protection{.lease = {}, .owner = owner_of(order.tree->id)};
-    if (TRY(store_.protect(protection, digest)))
-        if (auto const blob = TRY(store_.find(digest))) return Answer{.bytes = blob->size};
-    std::string const path = joined_path(datastore, order.tree->name);
+Result<content::Blob> Workbench::fetch_local(Order const& order, Wanted const& wanted,
+                                             DatastoreConfig const& datastore) {
+    content::Protection const protection{.lease = {}, .owner = wanted.owner};
+    if (TRY(store_.protect(protection, wanted.digest)))
+        if (auto blob = TRY(store_.find(wanted.digest))) return *std::move(blob);
+    std::string const path = joined_path(datastore, wanted.name);
     UniqueFd const source{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW)};
     struct stat status{};
     if (!source || ::fstat(source.get(), &status) != 0) return fail(errno, "open " + path);
     if (!S_ISREG(status.st_mode)) return fail(ErrorKind::invalid, path + " is not a regular file");
-    auto ingest = TRY(store_.begin_ingest(digest.text(), steady_now() + lock_patience, order.cancel));
+    auto ingest = TRY(store_.begin_ingest(wanted.digest.text(), steady_now() + lock_patience, order.cancel));
     TRY(ingest.restart());
     TRY(ingest.reserve(static_cast<std::uint64_t>(status.st_size)));
     UniqueFd writable = TRY(ingest.open_for_writing());
     auto const verified =
-        content::check_file({.role = {}, .cancel = order.cancel}, {.maximum = order.tree->most_bytes, .digest = digest},
-                            source.get(), writable.get());
+        content::check_file({.role = {}, .cancel = order.cancel},
+                            {.maximum = wanted.most_bytes, .digest = wanted.digest}, source.get(), writable.get());
     if (!verified) {
         (void)store_.abandon(std::move(ingest));  // the error to report is that of the bytes
         return std::unexpected(verified.error());
     }
     UniqueFd const unwritable = TRY(content::prove_unwritable(std::move(writable)));
-    content::Blob const blob = TRY(store_.commit(std::move(ingest), digest, {.source = path}, protection));
-    return Answer{.bytes = blob.size};
+    return store_.commit(std::move(ingest), wanted.digest, {.source = path}, protection);
 }
 
 Result<Answer> Workbench::fetch_image(Order const& order, DatastoreConfig const& datastore) {

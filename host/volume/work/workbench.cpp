@@ -74,6 +74,8 @@ Result<Answer> Workbench::run(Order const& order) {
         }
         case Job::Kind::grow: return without_answer(grow(order));
         case Job::Kind::destroy: return without_answer(destroy(order));
+        case Job::Kind::fetch_certificates: return without_answer(fetch_certificates(order));
+        case Job::Kind::drop_certificates: return without_answer(drop_certificates(order.job.holder));
     }
     std::unreachable();
 }
@@ -89,6 +91,7 @@ Result<Workbench::Found> Workbench::look_at_trees() {
         }
     };
     add(TRY(pool_->list(clear_group)));
+    found.holders = TRY(look_at_certificates());
     found.vault = look_at_vault();
     if (!found.vault.is_unlocked) return found;
     auto const vault = pool_of(true);

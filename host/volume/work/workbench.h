@@ -10,7 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "host/content/fetcher.h"
 #include "host/content/store.h"
+#include "host/content/verify_job.h"
 #include "host/image/image_service.h"
 #include "host/image/site.h"
 #include "host/storage/pool.h"
@@ -40,15 +42,17 @@ struct Order {
     std::optional<VolumeRow> source = {};     ///< of a clone
     std::optional<TreeConfig> tree = {};
     std::optional<TreeRow> tree_row = {};
-    std::vector<DatastoreConfig> datastores = {};  ///< in the order of their attempts
-    int cancel = -1;                               ///< readable: give up. Borrowed
+    std::optional<CertificatesConfig> certificates = {};  ///< of the holder, or of the signer of the content
+    std::vector<DatastoreConfig> datastores = {};         ///< in the order of their attempts
+    int cancel = -1;                                      ///< readable: give up. Borrowed
     std::function<void(JobProgress const&)> progress = {};
 };
 
 struct Answer {
-    std::string digest = {};  ///< of a resolve
-    std::string image = {};   ///< of a fetch of a container
-    std::uint64_t bytes = 0;  ///< of a fetch
+    std::string digest = {};     ///< of a resolve
+    std::string image = {};      ///< of a fetch of a container
+    std::uint64_t bytes = 0;     ///< of a fetch
+    std::string signed_by = {};  ///< of a fetch
     /// Of a build: what it needs is not in the store. It was not made.
     bool is_content_lost = false;
     /// Of a volume in the vault: why nothing was done; empty: it was.
@@ -68,7 +72,8 @@ public:
     struct Found {
         std::set<VolumeKey> volumes;
         std::vector<std::string> foreign;
-        VaultState vault = {};  ///< while it is locked, none of its volumes are among these
+        std::set<HolderKey> holders;  ///< of certificates
+        VaultState vault = {};        ///< while it is locked, none of its volumes are among these
     };
     Result<Found> look_at_trees();
     [[nodiscard]] VaultState look_at_vault() const { return volume::look_at_vault(place_.site); }
@@ -133,10 +138,34 @@ private:
     Result<Answer> fetch(Order const& order);
     Result<> check_fetched(Order const& order);
     Result<Answer> fetch_from(Order const& order, DatastoreConfig const& datastore);
-    Result<Answer> fetch_remote(Order const& order, DatastoreConfig const& datastore);
-    Result<Answer> fetch_local(Order const& order, DatastoreConfig const& datastore);
+    /// A blob, and who keeps it.
+    struct Wanted {
+        std::string name;  ///< what datastores call it
+        content::Digest digest;
+        std::uint64_t most_bytes = 0;
+        content::Owner owner;
+    };
+    Result<content::Blob> fetch_blob(Order const& order, Wanted const& wanted, DatastoreConfig const& datastore);
+    Result<content::Blob> fetch_remote(Order const& order, Wanted const& wanted, DatastoreConfig const& datastore);
+    Result<content::Blob> fetch_local(Order const& order, Wanted const& wanted, DatastoreConfig const& datastore);
     Result<Answer> fetch_image(Order const& order, DatastoreConfig const& datastore);
     Result<> drop(Order const& order);
+
+    // certificates.cpp
+    [[nodiscard]] std::string certificates_path(HolderKey const& key) const;
+    Result<std::set<HolderKey>> look_at_certificates() const;
+    Result<> fetch_certificates(Order const& order);
+    Result<> fetch_certificate(Order const& order, CertificatesConfig::Certificate const& certificate);
+    Result<> drop_certificates(HolderKey const& key);
+    Result<> remove_views(HolderKey const& key, std::set<std::string> const& kept) const;
+    Result<std::string> read_certificates(CertificatesConfig const& config);
+
+    // signature.cpp
+    Result<std::string> check_signature(Order const& order);
+    Result<> add_keys(Order const& order, content::SignatureRequest& request);
+    Result<std::optional<std::string>> find_small(Order const& order, std::string const& name, std::size_t most);
+    Result<std::string> fetch_small(Order const& order, DatastoreConfig const& datastore, std::string const& name,
+                                    std::size_t most);
 
     Place place_;
     content::Store store_;
@@ -152,7 +181,15 @@ std::optional<VolumeKey> key_of_tree(storage::TreeName const& tree);
 Result<storage::TreeName> received_tree(VolumeKey const& key);
 /// "<uuid>#<generation>.raw", the name of EVE; of the file in a tree, and of links.
 std::string file_name(VolumeKey const& key, Format format);
+/// "/srv/images/NAME", or a URL: where a datastore has something.
+std::string joined_path(DatastoreConfig const& datastore, std::string const& name);
+/// With the credentials of a datastore. Errors: as of read_secret().
+Result<content::Access> access_of(DatastoreConfig const& datastore);
 /// Whoever keeps the blobs of a content tree.
 content::Owner owner_of(std::string const& content);
+/// Whoever keeps the certificates of a holder.
+content::Owner owner_of(HolderKey const& key);
+/// The holder that an owner of blobs is; nullopt: it is another kind of owner.
+std::optional<HolderKey> holder_of(content::Owner const& owner);
 
 }  // namespace triton::volume

@@ -23,6 +23,8 @@ VolumeKey key_of(std::uint64_t number, std::uint64_t generation) {
     return {Uuid::of_bytes(bytes, 4), generation};
 }
 
+volume::HolderKey holder_of(std::uint64_t number) { return {key_of(100 + number, 0).id}; }
+
 template <class Key>
 std::string text_of(Key const& key) {
     if constexpr (std::is_same_v<Key, std::string>)
@@ -64,6 +66,21 @@ volume::VolumeConfig VolumeWorld::any_volume() {
     return config;
 }
 
+volume::TreeConfig VolumeWorld::any_tree() {
+    volume::TreeConfig tree{.id = std::string(random_.pick(contents))};
+    tree.publisher = random_.pick(publishers);
+    tree.name = tree.id;
+    if (random_.one_in(3)) tree.digest = "sha256:" + std::to_string(random_.below(2));
+    tree.most_bytes = (1 + random_.below(4)) * gib;
+    using Kind = volume::SignatureConfig::Kind;
+    if (random_.one_in(3))
+        tree.signature = volume::SignatureConfig{.kind = Kind::cms, .holder = holder_of(random_.below(2))};
+    else if (random_.one_in(3))
+        tree.signature =
+            volume::SignatureConfig{.kind = Kind::minisign, .keys = "/keys/" + std::to_string(random_.below(2))};
+    return tree;
+}
+
 void VolumeWorld::publish_something() {
     auto const put = [this](auto& all, auto const& key, auto object) {
         // One publisher owns an object: another one's is not overwritten.
@@ -71,14 +88,16 @@ void VolumeWorld::publish_something() {
         all.insert_or_assign(key, object);
         if (core_) send(volume::Put{object});
     };
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
         case 0: {
-            volume::TreeConfig tree{.id = std::string(random_.pick(contents))};
-            tree.publisher = random_.pick(publishers);
-            tree.name = tree.id;
-            if (random_.one_in(3)) tree.digest = "sha256:" + std::to_string(random_.below(2));
-            tree.most_bytes = (1 + random_.below(4)) * gib;
+            auto const tree = any_tree();
             return put(trees_, tree.id, tree);
+        }
+        case 2: {
+            volume::CertificatesConfig holder{.key = holder_of(random_.below(2))};
+            holder.publisher = random_.pick(publishers);
+            holder.certificates = {{"leaf.pem", "sha256:" + std::to_string(random_.below(2))}};
+            return put(holders_, holder.key, holder);
         }
         case 1: {
             volume::ReferenceConfig reference{
@@ -108,9 +127,10 @@ void VolumeWorld::remove_something() {
         all.erase(victim);
         if (core_) send(volume::Removed{key});
     };
-    switch (random_.below(4)) {
+    switch (random_.below(5)) {
         case 0: return remove(trees_);
         case 1: return remove(references_);
+        case 2: return remove(holders_);
         default: return remove(configs_);
     }
 }
@@ -127,6 +147,7 @@ void VolumeWorld::restart_publisher() {
     repeat(trees_);
     repeat(configs_);
     repeat(references_);
+    repeat(holders_);
     if (core_) send(volume::PublisherComplete{name});
 }
 
@@ -146,11 +167,13 @@ void VolumeWorld::start_manager() {
     repeat(trees_);
     repeat(configs_);
     repeat(references_);
+    repeat(holders_);
     volume::TreesSeen seen;
     for (auto const& [key, tree] : disk_)
         seen.volumes.insert(key);
     send(loaded);
     if (core_) send(seen);
+    if (core_) send(volume::CertificatesSeen{certificates_});
     if (core_) perform(volume::LookAtSpace{});
     if (core_) perform(volume::LookAtVault{});
     for (std::string_view const publisher : publishers)
@@ -205,6 +228,8 @@ void VolumeWorld::perform(volume::Save const& save) {
     } else if (auto const* const tree = std::get_if<volume::TreeRow>(&save.change)) {
         if (tree->is_loaded && !content_.contains(tree->id))
             fail("content " + tree->id + " is called loaded, and is not");
+        if (tree->is_loaded && checked_[tree->id] != tree->demand)
+            fail("content " + tree->id + " is called checked, and is not");
         tree_rows_.insert_or_assign(tree->id, *tree);
     } else if (is_deletion) {
         auto const& key = std::get<volume::Save::EraseVolume>(save.change).key;
@@ -226,6 +251,8 @@ void VolumeWorld::perform(volume::Forget const& forget) {
                 configs_.erase(key);
             else if constexpr (std::is_same_v<Key, std::string>)
                 trees_.erase(key);
+            else if constexpr (std::is_same_v<Key, volume::HolderKey>)
+                holders_.erase(key);
             else
                 references_.erase(key);
         },
@@ -261,6 +288,17 @@ void VolumeWorld::perform(volume::PublishTree const& publish) {
                          status.state != volume::State::initial && status.state != volume::State::downloading;
     if (is_back) fail("content " + status.id + " goes back to " + std::string(name_of(status.state)));
     shown_trees_.insert_or_assign(status.id, status);
+}
+
+void VolumeWorld::perform(volume::PublishCertificates const& publish) {
+    bool const is_loaded = publish.status.state == volume::State::loaded;
+    if (is_loaded && !certificates_.contains(publish.status.key))
+        fail("certificates of " + publish.status.key.text() + " are called loaded, and are not");
+}
+
+void VolumeWorld::perform(volume::UnpublishCertificates const& unpublish) {
+    if (holders_.contains(unpublish.key)) fail("unpublishes " + unpublish.key.text() + ", which is configured");
+    if (certificates_.contains(unpublish.key)) fail("forgets certificates of " + unpublish.key.text());
 }
 
 void VolumeWorld::perform(volume::UnpublishVolume const& unpublish) {
@@ -312,7 +350,12 @@ void VolumeWorld::end_job(std::size_t index) {
 void VolumeWorld::take_effect(Job const& job) {
     switch (job.kind) {
         case Job::Kind::resolve: break;
-        case Job::Kind::fetch: content_.insert(job.content); break;
+        case Job::Kind::fetch:
+            content_.insert(job.content);
+            checked_[job.content] = job.demand;
+            break;
+        case Job::Kind::fetch_certificates: certificates_.insert(job.holder); break;
+        case Job::Kind::drop_certificates: certificates_.erase(job.holder); break;
         case Job::Kind::drop: content_.erase(job.content); break;
         case Job::Kind::build:
             disk_[job.volume] = {true, job.bytes};
@@ -326,6 +369,7 @@ void VolumeWorld::take_effect(Job const& job) {
 /// A job that was interrupted. The pool's own operations happen completely or not at all, but a build has several.
 void VolumeWorld::leave_half(Job const& job) {
     if (job.kind == Job::Kind::build) disk_[job.volume] = {false, 0};
+    if (job.kind == Job::Kind::fetch_certificates) certificates_.insert(job.holder);
 }
 
 std::uint64_t VolumeWorld::free_bytes() const {
@@ -345,7 +389,32 @@ bool VolumeWorld::is_wanted(VolumeKey const& key) const {
 
 // --- what must hold ---
 
+/// Nothing is made of content whose signature was not checked as it is demanded now.
+void VolumeWorld::check_signature(std::string const& content) {
+    auto const tree = trees_.find(content);
+    auto const row = tree_rows_.find(content);
+    if (tree == trees_.end() || !tree->second.signature) return;
+    if (row == tree_rows_.end() || row->second.demand != demand_of(tree->second.signature))
+        fail("a volume is made of content " + content + ", whose signature was not checked");
+}
+
+/// Whether there are the certificates by which content is checked.
+bool VolumeWorld::can_load(std::string const& content) const {
+    auto const tree = trees_.find(content);
+    if (tree == trees_.end()) return false;
+    auto const& signature = tree->second.signature;
+    return !signature || !signature->holder || holders_.contains(*signature->holder);
+}
+
 void VolumeWorld::check_start(Job const& job) {
+    if (job.kind == Job::Kind::fetch_certificates || job.kind == Job::Kind::drop_certificates) {
+        bool const has_other =
+            std::ranges::any_of(work_, [&](Work const& work) { return work.job.holder == job.holder; });
+        if (has_other) fail(std::string(name_of(job.kind)) + " begins beside another job");
+        if (holders_.contains(job.holder) != (job.kind == Job::Kind::fetch_certificates))
+            fail(std::string(name_of(job.kind)) + " is not what is wanted");
+        return;
+    }
     bool const is_of_volume =
         job.kind == Job::Kind::build || job.kind == Job::Kind::grow || job.kind == Job::Kind::destroy;
     std::string const what = std::string(name_of(job.kind)) + " of " + (is_of_volume ? job.volume.text() : job.content);
@@ -361,6 +430,7 @@ void VolumeWorld::check_start(Job const& job) {
         case Job::Kind::build:
             if (row == rows_.end() || row->second.stage != VolumeRow::Stage::intent)
                 fail(what + " begins without its row");
+            if (row != rows_.end()) check_signature(row->second.content);
             if (auto const* const config = config_of(job.volume);
                 config && config->is_encrypted && row != rows_.end() && !row->second.is_in_vault)
                 break;  // the configuration changed after the row: a conflict that is shown
@@ -379,7 +449,9 @@ void VolumeWorld::check_start(Job const& job) {
             if (!tree_rows_.contains(job.content)) fail(what + " begins without its row");
             break;
         case Job::Kind::resolve:
-        case Job::Kind::drop: break;
+        case Job::Kind::drop:
+        case Job::Kind::fetch_certificates:
+        case Job::Kind::drop_certificates: break;
     }
 }
 
@@ -396,7 +468,7 @@ bool VolumeWorld::can_exist(volume::VolumeConfig const& config, int depth) const
         case volume::Origin::blank:
         case volume::Origin::received:
         case volume::Origin::cloud_init: return true;
-        case volume::Origin::download: return trees_.contains(config.content);
+        case volume::Origin::download: return can_load(config.content);
         case volume::Origin::clone: {
             if (rows_.contains(*config.source) && is_wanted(*config.source)) return true;
             auto const* const source = config_of(*config.source);
@@ -427,8 +499,13 @@ void VolumeWorld::check_end() {
         check_volume(config);
     for (auto const& [id, tree] : trees_) {
         auto const status = core_->status(id);
-        if (!status || status->state != volume::State::loaded) fail("content " + id + " is not loaded");
+        if (can_load(id) && (!status || status->state != volume::State::loaded))
+            fail("content " + id + " is not loaded");
     }
+    for (auto const& [key, holder] : holders_)
+        if (!certificates_.contains(key)) fail("the certificates of " + key.text() + " are not there");
+    for (volume::HolderKey const& key : certificates_)
+        if (!holders_.contains(key)) fail("the certificates of " + key.text() + " stay");
     for (auto const& [key, tree] : disk_) {
         if (!is_wanted(key)) fail(key.text() + " is wanted by nobody, and stays");
     }

@@ -43,13 +43,15 @@ private:
         bool is_complete = false;
         std::uint64_t bytes = 0;  ///< that it can take
     };
-    using Object = std::variant<volume::VolumeConfig, volume::TreeConfig, volume::ReferenceConfig>;
+    using Object =
+        std::variant<volume::VolumeConfig, volume::TreeConfig, volume::ReferenceConfig, volume::CertificatesConfig>;
 
     // users
     void publish_something();
     void remove_something();
     void restart_publisher();
     volume::VolumeConfig any_volume();
+    volume::TreeConfig any_tree();
 
     // the manager
     void start_manager();
@@ -62,6 +64,8 @@ private:
     void perform(volume::CancelJob const& cancel);
     void perform(volume::PublishVolume const& publish);
     void perform(volume::PublishTree const& publish);
+    void perform(volume::PublishCertificates const& publish);
+    void perform(volume::UnpublishCertificates const& unpublish);
     void perform(volume::UnpublishVolume const& unpublish);
     void perform(volume::UnpublishTree const& unpublish);
     void perform(volume::LookAtSpace const& look);
@@ -74,7 +78,9 @@ private:
     [[nodiscard]] bool is_wanted(volume::VolumeKey const& key) const;
     [[nodiscard]] volume::VolumeConfig const* config_of(volume::VolumeKey const& key) const;
 
+    [[nodiscard]] bool can_load(std::string const& content) const;
     void check_start(volume::Job const& job);
+    void check_signature(std::string const& content);
     void check_end();
     void check_volume(volume::VolumeConfig const& config);
     [[nodiscard]] bool can_exist(volume::VolumeConfig const& config, int depth = 0) const;
@@ -94,6 +100,9 @@ private:
     std::map<volume::VolumeKey, volume::VolumeConfig> configs_;
     std::map<std::string, volume::TreeConfig> trees_;
     std::map<volume::ReferenceKey, volume::ReferenceConfig> references_;
+    std::map<volume::HolderKey, volume::CertificatesConfig> holders_;
+    std::set<volume::HolderKey> certificates_;    ///< that are on disk
+    std::map<std::string, std::string> checked_;  ///< what the signature of content was checked for last
     std::map<volume::VolumeKey, OnDisk> disk_;
     std::set<std::string> content_;                         ///< content trees whose blobs are referenced
     std::map<std::string, std::vector<Object>> published_;  ///< what each publisher wants, whatever the database has

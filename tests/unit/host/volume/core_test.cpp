@@ -7,7 +7,10 @@ namespace triton::volume {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::Contains;
 using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
 
 constexpr std::uint64_t gib = 1ULL << 30;
 
@@ -43,6 +46,11 @@ std::string text_of(Action const& action) {
         std::string operator()(PublishTree const& publish) const {
             return "tree " + std::string(name_of(publish.status.state));
         }
+        std::string operator()(PublishCertificates const& publish) const {
+            return "certificates " + std::string(name_of(publish.status.state)) +
+                   (publish.status.error ? " " + publish.status.error->text : "");
+        }
+        std::string operator()(UnpublishCertificates const&) const { return "unpublish certificates"; }
         std::string operator()(UnpublishVolume const&) const { return "unpublish"; }
         std::string operator()(UnpublishTree const&) const { return "unpublish tree"; }
         std::string operator()(LookAtSpace const&) const { return "look at space"; }
@@ -215,8 +223,8 @@ TEST_F(CoreTest, ATagIsResolvedOnce) {
     EXPECT_THAT(on(Put{TreeConfig{.id = "web", .publisher = "admin", .name = "web:1", .most_bytes = gib}}),
                 ElementsAre("start resolve", "tree RESOLVING_TAG"));
     EXPECT_THAT(on(JobDone{job_, "sha256:1"}), ElementsAre("save sha256:1"));
-    EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree RESOLVED_TAG"));
-    EXPECT_THAT(on(JobProgress{.job = job_, .state = State::downloading}), ElementsAre("tree DOWNLOADING"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree DOWNLOADING"));
+    EXPECT_THAT(on(JobProgress{.job = job_, .state = State::downloading}), IsEmpty());
     EXPECT_THAT(on(JobDone{job_, "", 5}), ElementsAre("save loaded"));
     EXPECT_THAT(on(Saved{save_}), ElementsAre("tree LOADED"));
 }
@@ -230,6 +238,81 @@ TEST_F(CoreTest, LostContentIsFetchedAgain) {
     EXPECT_THAT(on(ContentLost{"web"}), ElementsAre("save sha256:1", "tree DOWNLOADING"));
     EXPECT_THAT(on(ContentLost{"web"}), ElementsAre());
     EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree DOWNLOADING"));
+}
+
+TreeConfig signed_tree(std::string const& keys) {
+    return {.id = "a",
+            .publisher = "admin",
+            .name = "a.raw",
+            .digest = "sha256:1",
+            .format = Format::raw,
+            .signature = SignatureConfig{.keys = keys}};
+}
+
+TEST_F(CoreTest, ADemandForASignatureIsKeptWithTheContent) {
+    TreeConfig config = signed_tree("/one");
+    config.signature.reset();
+    on(Put{config});
+    on(Saved{save_});
+    on(JobDone{.job = job_, .bytes = 5});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("tree LOADED"));
+    EXPECT_THAT(on(Put{signed_tree("/one")}), ElementsAre("save sha256:1", "tree DOWNLOADING"));
+    VolumeConfig volume = blank(1);
+    volume.origin = Origin::download;
+    volume.content = "a";
+    EXPECT_THAT(on(Put{volume}), Contains("DOWNLOADING/")) << "nothing is made of it before it is checked";
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start fetch", "tree DOWNLOADING"));
+    on(JobFailed{job_, {FailureClass::server, "no signature"}});
+    EXPECT_THAT(on(RetryAsked{}), Contains("start fetch"));
+    EXPECT_THAT(on(Put{signed_tree("/two")}), IsEmpty()) << "the check of what is demanded no longer ends first";
+    EXPECT_THAT(on(JobDone{.job = job_, .bytes = 5, .signed_by = "A"}), Contains("save loaded"));
+    EXPECT_THAT(on(Saved{save_}), Contains("save sha256:1")) << "and says nothing of what is demanded now";
+    on(Saved{save_});
+    on(JobDone{.job = job_, .bytes = 5, .signed_by = "B"});
+    EXPECT_THAT(on(Saved{save_}), Contains("save intent"));
+    EXPECT_EQ(core_.status("a")->signed_by, "B");
+    EXPECT_EQ(core_.row("a")->demand, demand_of(signed_tree("/two").signature));
+    EXPECT_THAT(on(Put{signed_tree("/two")}), IsEmpty());
+}
+
+TEST_F(CoreTest, ContentWaitsForTheCertificatesOfItsSigner) {
+    HolderKey const holder{key(9).id};
+    TreeConfig config = signed_tree("");
+    config.signature = SignatureConfig{.kind = SignatureConfig::Kind::cms, .holder = holder};
+    on(Put{config});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("tree RESOLVED_TAG"));
+    EXPECT_TRUE(core_.is_settled()) << "there is nothing to wait for but a publisher";
+    EXPECT_THAT(core_.why("a"),
+                Contains("it waits for the certificates of " + holder.text() + ", which nobody has configured"));
+    CertificatesConfig certificates{.key = holder, .publisher = "admin", .certificates = {{"a.pem", "sha256:2"}}};
+    EXPECT_THAT(on(Put{certificates}), ElementsAre("start fetch-certificates", "certificates DOWNLOADING"));
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::server, "no"}}), ElementsAre("certificates DOWNLOADING no"));
+    EXPECT_FALSE(core_.is_settled());
+    on(RetryAsked{});
+    EXPECT_THAT(on(JobDone{job_}), UnorderedElementsAre("certificates LOADED", "start fetch", "tree DOWNLOADING"));
+    JobId const fetch = job_;
+    EXPECT_THAT(on(Removed{holder}), ElementsAre("start drop-certificates", "certificates INITIAL"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("unpublish certificates"));
+    on(JobDone{.job = fetch, .signed_by = "A"});
+    on(Saved{save_});
+    EXPECT_EQ(core_.status("a")->state, State::loaded) << "what was checked stays";
+    EXPECT_TRUE(core_.is_settled());
+}
+
+TEST_F(CoreTest, CertificatesThatNobodyWantsAreRemoved) {
+    HolderKey const holder{key(9).id};
+    EXPECT_THAT(on(CertificatesSeen{{holder}}), ElementsAre("start drop-certificates", "certificates INITIAL"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("unpublish certificates"));
+    CertificatesConfig certificates{.key = holder, .publisher = "admin", .certificates = {{"a.pem", "sha256:2"}}};
+    on(Put{certificates});
+    certificates.certificates = {{"b.pem", "sha256:3"}};
+    on(Put{certificates});
+    EXPECT_THAT(on(JobDone{job_}), Contains("start fetch-certificates")) << "those of the old configuration";
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("certificates LOADED"));
+    EXPECT_THAT(on(CertificatesLost{holder}), Contains("start fetch-certificates"));
+    on(JobDone{job_});
+    on(PublisherRestarted{"admin"});
+    EXPECT_THAT(on(PublisherComplete{"admin"}), Contains("forget"));
 }
 
 TEST_F(CoreTest, WhatIsUnclaimedGoesAtOnceWhenThatIsAskedFor) {

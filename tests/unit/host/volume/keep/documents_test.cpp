@@ -33,6 +33,13 @@ TEST(Documents, WhatIsWrittenIsReadAsTheSame) {
         {"VolumeRefConfig", with_id(R"(,"AppUUID":"web.1","VerifyOnly":true)")},
         {"ContentTreeConfig",
          std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id + "\"]}"},
+        {"ContentTreeConfig", std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id +
+                                  R"("],"Signature":{"Kind":"openpgp-sums","KeyFile":"/k","Policy":"if-present"}})"},
+        {"ContentTreeConfig", std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id +
+                                  R"("],"Signature":{"Kind":"cms","ImageSignature":"a\nb","CertObj":")" + id + "\"}}"},
+        {"CertObjConfig", std::string(R"({"UUID":")") + id + R"(","DatastoreIDList":[")" + id +
+                              R"("],"StorageConfigList":[{"RelativeURL":"a.pem","ImageSha256":")" +
+                              std::string(64, 'a') + "\"}]}"},
         {"DatastoreConfig", std::string(R"({"UUID":")") + id + R"(","DsType":"registry","Fqdn":"example.com:5000",
             "Dpath":"library","CredentialsFile":"/etc/x","Insecure":true})"}};
     for (auto const& [kind, text] : all) {
@@ -68,6 +75,38 @@ TEST(Documents, WhatCannotBeIsNamedByItsMember) {
               "ContentTreeConfig.ContentSha256: expected 64 hexadecimal digits");
     EXPECT_EQ(error_of_document("ContentTreeConfig", tree + R"("a","Format":"raw"})"),
               "ContentTreeConfig.ContentSha256: it is missing; only an OCI registry resolves names");
+}
+
+TEST(Documents, ASignatureIsWhereItUsuallyIs) {
+    auto const name_of_kind = [](std::string const& kind, std::string const& keys) {
+        auto const config =
+            read("ContentTreeConfig", std::string(R"({"ContentID":"a","RelativeURL":"x/y.raw","DatastoreIDList":[")") +
+                                          id + R"("],"Signature":{"Kind":")" + kind + "\"," + keys + "}}");
+        return config ? std::get<TreeConfig>(*config).signature->name : config.error().text();
+    };
+    std::string const holder = std::string(R"("CertObj":")") + id + "\"";
+    EXPECT_EQ(name_of_kind("minisign", R"("KeyFile":"/k")"), "x/y.raw.minisig");
+    EXPECT_EQ(name_of_kind("openpgp", R"("KeyFile":"/k")"), "x/y.raw.asc");
+    EXPECT_EQ(name_of_kind("openpgp-sums", R"("KeyFile":"/k")"), "x/SHA256SUMS.gpg");
+    EXPECT_EQ(name_of_kind("openpgp-sums", R"("KeyFile":"/k","SumsURL":"SUMS")"), "SUMS.gpg");
+    EXPECT_EQ(name_of_kind("cms", holder), "x/y.raw.p7s");
+    EXPECT_EQ(name_of_kind("x509", holder), "x/y.raw.sig");
+    EXPECT_EQ(name_of_kind("x509", holder + R"(,"RelativeURL":"s")"), "s");
+    EXPECT_EQ(name_of_kind("x509", holder + R"(,"ImageSignature":"AAAA")"), "");
+}
+
+TEST(Documents, CertificatesAreNamedByTheirDigests) {
+    std::string const holder = std::string(R"({"UUID":")") + id + R"(","DatastoreIDList":[")" + id + "\"]";
+    EXPECT_EQ(error_of_document("CertObjConfig", holder + "}"),
+              "CertObjConfig.StorageConfigList: expected 1 to 16 certificates");
+    EXPECT_EQ(error_of_document("CertObjConfig", holder + R"(,"StorageConfigList":[1]})"),
+              "CertObjConfig.StorageConfigList: expected a list of objects");
+    EXPECT_EQ(error_of_document("CertObjConfig", holder + R"(,"StorageConfigList":[{"RelativeURL":"a"}]})"),
+              "CertObjConfig.StorageConfigList.ImageSha256: expected 64 hexadecimal digits");
+    EXPECT_EQ(error_of_document("CertObjConfig", holder + R"(,"StorageConfigList":[{"RelativeURL":"../a"}]})"),
+              "CertObjConfig.StorageConfigList.RelativeURL: expected a relative path without '..'");
+    EXPECT_EQ(error_of_document("CertObjConfig", std::string(R"({"UUID":")") + id + R"(","StorageConfigList":[1]})"),
+              "CertObjConfig.DatastoreIDList: it is missing");
 }
 
 TEST(Documents, APublisherIsAWord) {
