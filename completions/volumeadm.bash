@@ -22,7 +22,7 @@ _volumeadm() {
         get) words='-h --help' things=yes keys= ;;
         grow) words='-h --help --no-wait --timeout' things=yes keys= ;;
         import) words='-h --help --sha256 --size --format --credentials --insecure --signature --keys --certificates --no-wait --timeout' things= keys= ;;
-        list) words='-h --help -c --content -j --json -H -o' things= keys= ;;
+        list) words='-h --help -c --content -k --kind -j --json -H -o' things= keys= ;;
         maintenance) words='-h --help' things= keys='on off' ;;
         metrics) words='-h --help' things= keys= ;;
         receive) words='-h --help -f --file --new --no-wait --timeout' things= keys= ;;
@@ -60,6 +60,7 @@ _volumeadm() {
         import:--keys) things= keys= words= ;;
         import:--certificates) things= keys= words= ;;
         import:--timeout) things= keys= words= ;;
+        list:-k|list:--kind) things= keys= words='volumes content blobs downloads verifications certificates users disks' ;;
         list:-o) things= keys= words= ;;
         receive:-f|receive:--file) things= keys= words= ;;
         receive:--timeout) things= keys= words= ;;

@@ -14,7 +14,7 @@ _volumeadm() {
         'get:prints the status of a volume or content tree as JSON'
         'grow:makes a volume larger'
         'import:fetches content for volumes'
-        'list:lists volumes, or content trees'
+        'list:lists volumes, content trees, blobs, ..'
         'maintenance:while it is on, nothing is collected'
         'metrics:prints counts and bytes in OpenMetrics'
         'receive:makes a volume from the output of send'
@@ -124,6 +124,8 @@ _volumeadm() {
             '--help[The options of this command.]' \
             '-c[Content trees instead of volumes.]' \
             '--content[Content trees instead of volumes.]' \
+            '-k[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users disks)' \
+            '--kind[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users disks)' \
             '-j[JSON instead of a table.]' \
             '--json[JSON instead of a table.]' \
             '-H[Without the header.]' \

@@ -20,12 +20,24 @@ struct Progress {
     std::string waiting_for = {};  ///< the failure after which a server is asked again, while that is waited for
 };
 
+/// The progress of one blob of an image.
+struct BlobProgress {
+    std::string digest;
+    std::string media_type;
+    std::uint64_t done = 0;  ///< bytes
+    std::uint64_t total = 0;
+    bool is_verifying = false;  ///< all bytes are there
+    bool is_stored = false;
+};
+
 /// Watches a command. It is called by one thread at a time.
 class Observer {
 public:
     virtual ~Observer() = default;
     /// Called a few times a second at most.
     virtual void progress(Progress const& progress) = 0;
+    /// Called as often for each blob that a registry sends.
+    virtual void blob(BlobProgress const& /*progress*/) {}
     /// Reports what was done, as a sentence without a full stop: "Imported image ...".
     virtual void message(std::string_view text) = 0;
     /// Reports what the user should know although the work continued.

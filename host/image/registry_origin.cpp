@@ -65,14 +65,19 @@ public:
         StopSignal const stop = TRY(StopSignal::make(watcher.cancel));
         Arrivals arrivals{.watcher = &watcher, .stop = &stop, .bytes = std::vector<std::uint64_t>(layers.size())};
         content::LeaseKeeper keeper(shop_->store, lease_, std::chrono::steady_clock::now());
-        content::Watcher const fetching{
-            .progress =
-                [&](content::Progress const& progress) {
-                    keeper.note(std::chrono::steady_clock::now());
-                    arrivals.note(progress);
-                },
-            .finished = [&arrivals](std::size_t i, Result<content::Blob> const& blob) { arrivals.finish(i, blob); },
-            .cancel = stop.fd()};
+        content::Watcher const fetching{.progress =
+                                            [&](content::Progress const& progress) {
+                                                keeper.note(std::chrono::steady_clock::now());
+                                                arrivals.note(progress);
+                                                if (progress.request < layers.size())
+                                                    tell(layers[progress.request], progress);
+                                            },
+                                        .finished =
+                                            [&](std::size_t i, Result<content::Blob> const& blob) {
+                                                if (blob) tell(*blob);
+                                                arrivals.finish(i, blob);
+                                            },
+                                        .cancel = stop.fd()};
         auto const results = fetcher_.fetch_blobs(access_.access, requests, fetching);
         if (arrivals.error) return std::unexpected(*arrivals.error);
         for (Result<content::Blob> const& result : results) {
@@ -107,6 +112,23 @@ private:
         }
     };
 
+    void tell(Descriptor const& layer, content::Progress const& progress) {
+        using Phase = content::Progress::Phase;
+        shop_->observer->blob({.digest = layer.digest,
+                               .media_type = layer.media_type,
+                               .done = progress.bytes,
+                               .total = progress.size.value_or(layer.size),
+                               .is_verifying = progress.phase == Phase::verifying,
+                               .is_stored = progress.phase == Phase::stored});
+    }
+    void tell(content::Blob const& blob) {
+        shop_->observer->blob({.digest = blob.digest.text(),
+                               .media_type = blob.facts.media_type,
+                               .done = blob.size,
+                               .total = blob.size,
+                               .is_stored = true});
+    }
+
     [[nodiscard]] content::Remote remote(std::string_view what, std::string_view which) const {
         content::Remote remote{.urls = {}, .scope = "repository:" + reference_.repository + ":pull"};
         for (std::string const& base : access_.bases)
@@ -117,6 +139,11 @@ private:
 
     Result<OciDocument> fetch(content::DocumentRequest const& request) {
         auto document = TRY(fetcher_.fetch_document(access_.access, request, shop_->watch(reference_.text())));
+        shop_->observer->blob({.digest = document.digest.text(),
+                               .media_type = document.media_type,
+                               .done = document.size,
+                               .total = document.size,
+                               .is_stored = true});
         return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};
     }
 

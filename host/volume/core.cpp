@@ -170,6 +170,12 @@ std::vector<ReferenceConfig> Core::references_to(VolumeKey const& key) const {
     return all;
 }
 
+std::vector<VolumeKey> Core::volumes_of(std::string const& content) const {
+    auto const found = volumes_of_.find(content);
+    if (found == volumes_of_.end()) return {};
+    return {found->second.begin(), found->second.end()};
+}
+
 std::vector<VolumeRow> Core::made() const {
     std::vector<VolumeRow> rows;
     for (auto const& [key, volume] : volumes_)

@@ -73,6 +73,8 @@ public:
         bool is_collectable = false;  ///< CollectAsked takes it
     };
     [[nodiscard]] std::vector<Unclaimed> unclaimed() const;
+    /// The volumes whose configuration names a content tree.
+    [[nodiscard]] std::vector<VolumeKey> volumes_of(std::string const& content) const;
     /// Those who use a volume.
     [[nodiscard]] std::vector<std::string> users_of(VolumeKey const& key) const;
     [[nodiscard]] std::vector<ReferenceConfig> references_to(VolumeKey const& key) const;

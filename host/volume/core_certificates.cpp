@@ -13,6 +13,7 @@ void Core::update(HolderKey const& key, Holder& holder) {
         return;
     }
     if (holder.published) actions_.push_back(UnpublishCertificates{key});
+    waiting_holders_.erase(key);
     holders_.erase(key);
 }
 

@@ -64,6 +64,7 @@ void Core::advance(std::string const& id, Tree& tree) {
         return fail(tree, {FailureClass::room, left ? "Remaining disk space " + std::to_string(*left) +
                                                           ", content needs " + std::to_string(bytes)
                                                     : "the free space of the pool cannot be found out"});
+    tree.state = std::max(tree.state, State::downloading);
     start(tree, {.kind = Job::Kind::fetch,
                  .content = id,
                  .digest = tree.row->digest,

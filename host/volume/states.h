@@ -66,6 +66,20 @@ struct TreeStatus {
     bool operator==(TreeStatus const&) const = default;
 };
 
+/// What other programs are shown of a blob of content. Source: EVE, pillar/types/blob.go.
+struct BlobStatus {
+    std::string digest = {};
+    std::string name = {};  ///< what datastores call it; empty: only its digest names it
+    std::string media_type = {};
+    State state = State::initial;
+    std::uint64_t bytes = 0;  ///< that are here
+    std::uint64_t total_bytes = 0;
+    std::size_t references = 0;  ///< of content trees
+    std::optional<Failure> error = {};
+
+    bool operator==(BlobStatus const&) const = default;
+};
+
 /// What other programs are shown of the certificates of a holder.
 struct CertificatesStatus {
     HolderKey key = {};

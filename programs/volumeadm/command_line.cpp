@@ -27,6 +27,9 @@ constexpr Things volumes{"VOLUME", "volumeadm list -H -o key 2>/dev/null", takes
 std::vector<Offer> offers() {
     return {{"create", "--layout", {"directory", "file"}},
             {"import", "--format", {"raw", "iso", "qcow", "qcow2", "vmdk", "vhd", "vhdx", "container"}},
+            {"list",
+             "--kind",
+             {"volumes", "content", "blobs", "downloads", "verifications", "certificates", "users", "disks"}},
             {"import", "--signature", {"minisign", "openpgp", "openpgp-sums", "cms", "x509"}},
             {"maintenance", "", {"on", "off"}},
             {"completion", "", {"bash", "zsh", "fish"}}};

@@ -27,6 +27,7 @@ struct Options {
     bool as_json = false;
     bool without_header = false;
     bool is_of_content = false;
+    std::string kind = {};
     std::string uuid = {};
     std::uint64_t generation = 0;
     std::string size = {};

@@ -94,8 +94,111 @@ constexpr auto content_columns = std::to_array<Column>({
 });
 constexpr std::string_view usual_content_columns = "id,state,format,done,size,refs,url,error";
 
+std::string text_of_refs(std::string const& /*key*/, json::Object const& status) {
+    return std::to_string(json::number_of(status, "RefCount").value_or(0));
+}
+
+template <std::size_t size>
+struct Member {
+    char text[size];  // NOLINT(modernize-avoid-c-arrays): a text as template argument
+    consteval Member(char const (&from)[size]) { std::copy_n(from, size, text); }  // NOLINT
+};
+/// A column with the text, or the size, of a member.
+template <Member member>
+std::string shown_text(std::string const& /*key*/, json::Object const& status) {
+    return text_or_dash(status, member.text);
+}
+template <Member member>
+std::string shown_bytes(std::string const& /*key*/, json::Object const& status) {
+    return size_of(status, member.text);
+}
+std::string shown_key(std::string const& key, json::Object const& /*status*/) { return key; }
+std::string shown_state(std::string const& /*key*/, json::Object const& status) { return state_of(status); }
+std::string shown_error(std::string const& /*key*/, json::Object const& status) { return error_of(status); }
+
+constexpr auto blob_columns = std::to_array<Column>({
+    {"sha256", "SHA256", shown_key},
+    {"state", "STATE", shown_state},
+    {"done", "DONE", shown_bytes<"CurrentSize">},
+    {"size", "SIZE", shown_bytes<"TotalSize">},
+    {"refs", "REFS", text_of_refs},
+    {"type", "TYPE", shown_text<"MediaType">},
+    {"url", "URL", shown_text<"RelativeURL">},
+    {"error", "ERROR", shown_error},
+});
+constexpr auto download_columns = std::to_array<Column>({
+    {"sha256", "SHA256", shown_key},
+    {"state", "STATE", shown_state},
+    {"done", "DONE", shown_bytes<"CurrentSize">},
+    {"size", "SIZE", shown_bytes<"TotalSize">},
+    {"name", "NAME", shown_text<"Name">},
+    {"error", "ERROR", shown_error},
+});
+constexpr auto verification_columns = std::to_array<Column>({
+    {"sha256", "SHA256", shown_key},
+    {"state", "STATE", shown_state},
+    {"size", "SIZE", shown_bytes<"Size">},
+    {"name", "NAME", shown_text<"Name">},
+    {"error", "ERROR", shown_error},
+});
+constexpr auto certificates_columns = std::to_array<Column>({
+    {"uuid", "HOLDER", shown_key},
+    {"state", "STATE", shown_state},
+    {"count", "CERTIFICATES",
+     [](std::string const&, json::Object const& status) {
+         return std::to_string(json::list_of(status, "StorageStatusList").size());
+     }},
+    {"publisher", "PUBLISHER", shown_text<"Publisher">},
+    {"error", "ERROR", shown_error},
+});
+constexpr auto user_columns = std::to_array<Column>({
+    {"key", "KEY", shown_key},
+    {"user", "USER", shown_text<"AppUUID">},
+    {"state", "STATE", shown_state},
+    {"size", "SIZE", shown_bytes<"MaxVolSize">},
+});
+constexpr auto disk_columns = std::to_array<Column>({
+    {"key", "KEY", shown_key},
+    {"format", "FORMAT", shown_text<"DiskType">},
+    {"used", "USED", shown_bytes<"UsedBytes">},
+    {"size", "SIZE", shown_bytes<"ProvisionedBytes">},
+    {"path", "PATH", shown_text<"DiskPath">},
+});
+
+/// What `list` lists: the kind of its objects, and their columns.
+struct Listed {
+    std::string_view name;
+    std::string_view kind;
+    std::span<Column const> columns;
+    std::string_view usual = {};  ///< empty: all
+};
+constexpr auto listed_kinds = std::to_array<Listed>({
+    {"volumes", "VolumeStatus", volume_columns, usual_volume_columns},
+    {"content", "ContentTreeStatus", content_columns, usual_content_columns},
+    {"blobs", "BlobStatus", blob_columns},
+    {"downloads", "DownloaderStatus", download_columns},
+    {"verifications", "VerifyImageStatus", verification_columns},
+    {"certificates", "CertObjStatus", certificates_columns},
+    {"users", "VolumeRefStatus", user_columns},
+    {"disks", "AppDiskMetric", disk_columns},
+});
+
+Result<Listed> listed_kind(Options const& options) {
+    std::string_view const name = options.is_of_content  ? "content"
+                                  : options.kind.empty() ? "volumes"
+                                                         : std::string_view(options.kind);
+    if (options.is_of_content && !options.kind.empty()) return fail("-c is --kind content");
+    auto const found = std::ranges::find(listed_kinds, name, &Listed::name);
+    if (found != listed_kinds.end()) return *found;
+    std::string names;
+    for (Listed const& one : listed_kinds)
+        names += (names.empty() ? "" : ", ") + std::string(one.name);
+    return fail("--kind is one of " + names);
+}
+
 Result<std::vector<Column>> choose_columns(std::span<Column const> known, std::string_view wanted) {
     std::vector<Column> chosen;
+    if (wanted.empty()) chosen.assign(known.begin(), known.end());
     while (!wanted.empty()) {
         std::size_t const comma = std::min(wanted.find(','), wanted.size());
         std::string_view const name = wanted.substr(0, comma);
@@ -128,13 +231,15 @@ std::string table_of(std::vector<std::vector<std::string>> const& rows) {
 
 void add_list_options(CLI::App& app, Options& options) {
     app.add_flag("-c,--content", options.is_of_content, "Content trees instead of volumes.");
+    app.add_option("-k,--kind", options.kind, "volumes (default), content, blobs, downloads, verifications, ..");
     app.add_flag("-j,--json", options.as_json, "JSON instead of a table.");
     app.add_flag("-H", options.without_header, "Without the header.");
     app.add_option("-o", options.fields, "Columns, with commas between them.");
 }
 
 Outcome run_list(Options const& options) {
-    Statuses const statuses = TRY(read_statuses(options, options.is_of_content ? "ContentTreeStatus" : "VolumeStatus"));
+    Listed const listed = TRY(listed_kind(options));
+    Statuses const statuses = TRY(read_statuses(options, listed.kind));
     if (options.as_json) {
         json::Writer out;
         out.open('[');
@@ -143,10 +248,7 @@ Outcome run_list(Options const& options) {
         TRY(print(std::move(out.close(']')).text() + "\n"));
         return {};
     }
-    std::span<Column const> const known =
-        options.is_of_content ? std::span<Column const>(content_columns) : std::span<Column const>(volume_columns);
-    std::string_view const usual = options.is_of_content ? usual_content_columns : usual_volume_columns;
-    auto const columns = TRY(choose_columns(known, options.fields.empty() ? usual : options.fields));
+    auto const columns = TRY(choose_columns(listed.columns, options.fields.empty() ? listed.usual : options.fields));
     std::vector<std::vector<std::string>> rows;
     if (!options.without_header) {
         for (std::vector<std::string>& header = rows.emplace_back(); Column const& column : columns)
@@ -167,16 +269,21 @@ struct Meant {
     json::Object status;
 };
 
+/// What else than a volume a word can mean: the configuration that says why it is so, and its status.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 3> other_kinds{
+    {{"ContentTreeConfig", "ContentTreeStatus"}, {"CertObjConfig", "CertObjStatus"}, {"", "BlobStatus"}}};
+
 Result<Meant> find_meant(Options const& options, std::string const& word) {
     Statuses const volumes = TRY(read_statuses(options, "VolumeStatus"));
     auto key = find_volume(volumes, word);
     if (key) return Meant{.key = *key, .status = volumes.at(*key)};
     if (key.error().kind != ErrorKind::not_found) return std::unexpected(key.error());
-    Statuses const trees = TRY(read_statuses(options, "ContentTreeStatus"));
-    auto const tree = trees.find(word);
-    if (tree == trees.end())
-        return fail(ErrorKind::not_found, "there is no volume and no content tree " + json::shown(word));
-    return Meant{.kind = "ContentTreeConfig", .key = word, .status = tree->second};
+    for (auto const& [kind, status_kind] : other_kinds) {
+        Statuses const statuses = TRY(read_statuses(options, status_kind));
+        auto const found = statuses.find(word);
+        if (found != statuses.end()) return Meant{.kind = std::string(kind), .key = word, .status = found->second};
+    }
+    return fail(ErrorKind::not_found, "there is no volume and no content tree " + json::shown(word));
 }
 
 Outcome run_get(Options const& options) {
@@ -190,6 +297,7 @@ Outcome run_get(Options const& options) {
 Outcome run_why(Options const& options) {
     TRY(expect_words(options, "why", 1, 1));
     Meant const meant = TRY(find_meant(options, options.words.front()));
+    if (meant.kind.empty()) return fail("a blob is as its content is; volumeadm list -k blobs shows it");
     std::string text;
     for (std::string const& line : TRY(read_why(options, meant.kind, meant.key)))
         text += text::printable(line) + "\n";
@@ -209,7 +317,8 @@ Outcome run_show(Options const& options) {
         rows.push_back({member.key, text::printable(text ? *text : out.text())});
     }
     std::string text = table_of(rows);
-    for (std::string const& line : TRY(read_why(options, meant.kind, meant.key)))
+    auto const lines = meant.kind.empty() ? std::vector<std::string>() : TRY(read_why(options, meant.kind, meant.key));
+    for (std::string const& line : lines)
         text += text::printable(line) + "\n";
     TRY(print(text));
     return {};
@@ -242,9 +351,9 @@ Outcome run_watch(Options const& options) {
     if (!options.until.empty() && options.words.empty()) return fail("--until needs a VOLUME");
     Meant meant;
     if (!options.words.empty()) meant = TRY(find_meant(options, options.words.front()));
-    std::string const kind = meant.key.empty()              ? ""
-                             : meant.kind == "VolumeConfig" ? "VolumeStatus"
-                                                            : "ContentTreeStatus";
+    std::string kind = meant.key.empty() ? "" : "VolumeStatus";
+    for (auto const& [config, status] : other_kinds)
+        if (!meant.key.empty() && meant.kind == config) kind = status;
     auto client = TRY(ManagerClient::connect(options));
     std::optional<TimePoint> deadline;
     if (options.timeout > 0)
@@ -319,8 +428,8 @@ Outcome run_metrics(Options const& options) {
 
 std::span<Command const> look_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"list", "[-c] [-j] [-H] [-o COLUMNS]", "lists volumes, or content trees", "volumeadm list -o key,state,error",
-         add_list_options, run_list},
+        {"list", "[-c] [-k KIND] [-j] [-H] [-o COLUMNS]", "lists volumes, content trees, blobs, ..",
+         "volumeadm list -o key,state,error", add_list_options, run_list},
         {"get", "VOLUME", "prints the status of a volume or content tree as JSON", "volumeadm get data", add_words,
          run_get},
         {"show", "VOLUME", "prints all that is known of a volume or content tree", "volumeadm show data", add_words,

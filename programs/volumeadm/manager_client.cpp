@@ -7,6 +7,7 @@
 
 #include "host/content/database.h"
 #include "host/image/site.h"
+#include "host/volume/blobs.h"
 #include "host/volume/core.h"
 #include "host/volume/keep/rows.h"
 #include "lib/base/error_kinds.h"
@@ -36,27 +37,35 @@ Error reply_error(varlink::Reply const& reply) {
     return error;
 }
 
-/// The core without a process: what the rows say.
-Result<volume::Core> load_core(Options const& options) {
-    image::Site const site = TRY(image::read_site({.root = options.root}));
+/// What the rows say, without a process.
+struct Known {
     volume::Core core{{}};
+    std::map<std::string, std::vector<volume::BlobStatus>> blobs = {};
+};
+
+Result<Known> load(Options const& options) {
+    image::Site const site = TRY(image::read_site({.root = options.root}));
+    Known known;
     std::string const path = site.content + "/content.db";
-    if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return core;
+    if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return known;
     auto database = TRY(content::Database::open_for_reading(path));
     auto rows = TRY(volume::Rows::open_for_reading(database));
-    if (!rows) return core;
+    if (!rows) return known;
     volume::AllRows all = TRY(rows->load());
     volume::Loaded loaded{.volumes = std::move(all.volumes), .trees = std::move(all.trees)};
-    for (volume::Config& config : all.configs) {
-        if (auto* const one = std::get_if<volume::VolumeConfig>(&config)) loaded.objects.emplace_back(std::move(*one));
-        if (auto* const one = std::get_if<volume::TreeConfig>(&config)) loaded.objects.emplace_back(std::move(*one));
-        if (auto* const one = std::get_if<volume::ReferenceConfig>(&config))
-            loaded.objects.emplace_back(std::move(*one));
-        if (auto* const one = std::get_if<volume::CertificatesConfig>(&config))
-            loaded.objects.emplace_back(std::move(*one));
-    }
-    core.on(loaded, volume::BootTime(0));
-    return core;
+    struct Keep {
+        volume::Loaded& into;
+        void operator()(volume::VolumeConfig const& one) const { into.objects.emplace_back(one); }
+        void operator()(volume::TreeConfig const& one) const { into.objects.emplace_back(one); }
+        void operator()(volume::ReferenceConfig const& one) const { into.objects.emplace_back(one); }
+        void operator()(volume::CertificatesConfig const& one) const { into.objects.emplace_back(one); }
+        void operator()(volume::DatastoreConfig const& /*one*/) const {}
+    };
+    for (volume::Config const& config : all.configs)
+        std::visit(Keep{loaded}, config);
+    known.core.on(loaded, volume::BootTime(0));
+    known.blobs = std::move(all.blobs);
+    return known;
 }
 
 Result<json::Object> object_of_text(std::string const& text) {
@@ -67,32 +76,66 @@ Result<json::Object> object_of_text(std::string const& text) {
     return *object;
 }
 
+/// The blobs of all content trees.
+volume::Blobs blobs_of(Known const& known, std::vector<volume::Action> const& actions) {
+    volume::Blobs blobs;
+    for (volume::Action const& action : actions) {
+        auto const* const tree = std::get_if<volume::PublishTree>(&action);
+        if (!tree) continue;
+        volume::TreeStatus status = tree->status;
+        status.error.reset();
+        volume::TreeConfig const* const config = known.core.config(status.id);
+        bool const is_whole = config && layout_of(config->format) == volume::Layout::file;
+        blobs.follow(status, config ? config->name : "", is_whole);
+    }
+    for (auto const& [content, of_content] : known.blobs)
+        blobs.set(content, of_content);
+    return blobs;
+}
+
+/// Writes the status that an action publishes, if it is of that kind. Returns its key; empty: it is not. Nothing was
+/// tried, so that what would have failed now is no news.
+std::string write_published(json::Writer& out, volume::Action const& action, std::string_view kind, Known const& known,
+                            volume::Blobs const& blobs) {
+    volume::Core const& core = known.core;
+    if (auto const* const one = std::get_if<volume::PublishVolume>(&action); one && kind == "VolumeStatus") {
+        volume::VolumeStatus status = one->status;
+        status.error.reset();
+        volume::VolumeRow const* const row = core.row(status.key);
+        volume::VolumeConfig const* const config = core.config(status.key);
+        std::string const content = row ? row->content : config ? config->content : std::string();
+        write_status(out, status, config, row, blobs.of(content));
+        return status.key.text();
+    }
+    if (auto const* const tree = std::get_if<volume::PublishTree>(&action); tree && kind == "ContentTreeStatus") {
+        volume::TreeStatus status = tree->status;
+        status.error.reset();
+        write_status(out, status, core.config(status.id));
+        return status.id;
+    }
+    auto const* const holder = std::get_if<volume::PublishCertificates>(&action);
+    if (!holder || kind != "CertObjStatus") return {};
+    write_status(out, holder->status, core.config(holder->status.key));
+    return holder->status.key.text();
+}
+
 /// What the core publishes when it begins is the status of everything that it knows.
-Result<Statuses> statuses_of(volume::Core& core, std::string_view kind) {
+Result<Statuses> statuses_of(Known& known, std::string_view kind) {
     Statuses statuses;
-    for (volume::Action const& action : core.take()) {
+    std::vector<volume::Action> const actions = known.core.take();
+    volume::Blobs blobs = blobs_of(known, actions);
+    for (volume::Action const& action : actions) {
         json::Writer out;
-        std::string key;
-        if (auto const* const one = std::get_if<volume::PublishVolume>(&action); one && kind == "VolumeStatus") {
-            // Nothing was tried, so that what it would have failed with now is no news.
-            volume::VolumeStatus status = one->status;
-            status.error.reset();
-            key = status.key.text();
-            write_status(out, status, core.config(status.key), core.row(status.key));
-        } else if (auto const* const tree = std::get_if<volume::PublishTree>(&action);
-                   tree && kind == "ContentTreeStatus") {
-            volume::TreeStatus status = tree->status;
-            status.error.reset();
-            key = status.id;
-            write_status(out, status, core.config(status.id));
-        } else if (auto const* const holder = std::get_if<volume::PublishCertificates>(&action);
-                   holder && kind == "CertObjStatus") {
-            key = holder->status.key.text();
-            write_status(out, holder->status, core.config(holder->status.key));
-        } else {
-            continue;
-        }
-        statuses.insert_or_assign(key, TRY(object_of_text(std::move(out).text())));
+        std::string const key = write_published(out, action, kind, known, blobs);
+        if (!key.empty()) statuses.insert_or_assign(key, TRY(object_of_text(std::move(out).text())));
+    }
+    if (kind != "BlobStatus") return statuses;
+    for (std::string const& digest : blobs.take_changed()) {
+        auto const blob = blobs.find(digest);
+        if (!blob) continue;
+        json::Writer out;
+        write_status(out, *blob);
+        statuses.insert_or_assign(digest.substr(digest.find(':') + 1), TRY(object_of_text(std::move(out).text())));
     }
     return statuses;
 }
@@ -159,8 +202,8 @@ Result<> ManagerClient::watch(std::string_view kind, std::string_view key, bool 
 Result<Statuses> read_statuses(Options const& options, std::string_view kind) {
     auto client = ManagerClient::connect(options);
     if (!client) {
-        volume::Core core = TRY(load_core(options));
-        return statuses_of(core, kind);
+        Known known = TRY(load(options));
+        return statuses_of(known, kind);
     }
     Statuses statuses;
     TRY(client->watch(
@@ -175,9 +218,12 @@ Result<Statuses> read_statuses(Options const& options, std::string_view kind) {
 Result<std::vector<std::string>> read_why(Options const& options, std::string_view kind, std::string const& key) {
     auto client = ManagerClient::connect(options);
     if (!client) {
-        volume::Core const core = TRY(load_core(options));
+        Known const known = TRY(load(options));
         auto const parsed = volume::VolumeKey::parse(key);
-        auto lines = kind == "VolumeConfig" && parsed ? core.why(*parsed) : core.why(key);
+        auto const holder = kind == "CertObjConfig" ? volume::HolderKey::parse(key) : std::nullopt;
+        auto lines = holder                             ? known.core.why(*holder)
+                     : kind == "VolumeConfig" && parsed ? known.core.why(*parsed)
+                                                        : known.core.why(key);
         lines.emplace_back("volumemgr does not run");
         return lines;
     }

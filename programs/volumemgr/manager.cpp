@@ -81,12 +81,12 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
         configs_[std::string(kind_of(config))].insert_or_assign(std::move(key), std::move(config));
         ++config_count_;
     }
-    auto task = [this, loaded = std::move(loaded),
+    auto task = [this, loaded = std::move(loaded), blobs = std::move(rows.blobs),
                  begun = std::move(begun)](Result<Workbench>& bench) -> std::function<void()> {
         auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
         if (bench) (void)bench->recover();  // what it cannot remove now it removes the next time
         std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
-        return [this, loaded, found = std::move(found), device, begun] {
+        return [this, loaded, blobs, found = std::move(found), device, begun] {
             device_ = device;
             if (!found) log_.write(log::LogLevel::error, "no-pool", found.error().text());
             if (found) {
@@ -96,6 +96,8 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
             has_begun_ = true;
             if (found) see_vault(found->vault);
             feed(loaded);
+            for (auto const& [content, of_content] : blobs)
+                blobs_.set(content, of_content);
             if (found) feed(TreesSeen{found->volumes, found->vault.is_unlocked});
             if (found) feed(CertificatesSeen{found->holders});
             // What was published before is all that they have: it is durable.
@@ -414,6 +416,7 @@ bool Manager::is_settled() const {
 /// While several jobs run, what one of them has to say waits a moment for the others: a transaction costs three fsyncs
 /// however many rows it has.
 void Manager::end_round() {
+    publish_blobs();
     if (keeper_.is_idle() || writing_.is_armed()) return;
     if (running_.size() < 2) return keeper_.begin();
     writing_.arm(loop_.now() + (running_.size() < many_jobs ? short_pause : long_pause));
@@ -448,13 +451,15 @@ void Manager::perform(Action const& action) {
             found->second.is_cancelled = true;
         }
         void operator()(PublishVolume const& one) const { manager.publish(one.status); }
-        void operator()(PublishTree const& one) const {
-            json::Writer out;
-            write_status(out, one.status, manager.core_.config(one.status.id));
-            manager.board_.publish("ContentTreeStatus", one.status.id, std::move(out).text());
+        void operator()(PublishTree const& one) const { manager.publish(one.status); }
+        void operator()(UnpublishVolume const& one) const {
+            manager.board_.remove("VolumeStatus", one.key.text());
+            manager.board_.remove("AppDiskMetric", one.key.text());
         }
-        void operator()(UnpublishVolume const& one) const { manager.board_.remove("VolumeStatus", one.key.text()); }
-        void operator()(UnpublishTree const& one) const { manager.board_.remove("ContentTreeStatus", one.id); }
+        void operator()(UnpublishTree const& one) const {
+            manager.board_.remove("ContentTreeStatus", one.id);
+            manager.blobs_.forget(one.id);
+        }
         void operator()(PublishCertificates const& one) const {
             json::Writer out;
             write_status(out, one.status, manager.core_.config(one.status.key));
@@ -516,6 +521,7 @@ Order Manager::order_of(Job const& job) const {
 void Manager::start(StartJob const& start) {
     Running& running = running_[start.id];
     running.kind = start.job.kind;
+    running.content = start.job.content;
     if (VolumeRow const* const row = core_.row(start.job.volume)) running.content = row->content;
     running.cancel = UniqueFd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     JobId const id = start.id;
@@ -524,6 +530,9 @@ void Manager::start(StartJob const& start) {
     order->progress = [this, id](JobProgress progress) {
         progress.job = id;
         workers_.tell([this, progress] { feed(progress); });
+    };
+    order->blob = [this, content = running.content](BlobStatus const& blob) {
+        workers_.tell([this, content, blob] { blobs_.note(content, blob); });
     };
     workers_.run([this, id, order](Result<Workbench>& bench) -> std::function<void()> {
         auto answer = bench ? bench->run(*order) : std::unexpected(bench.error());
@@ -546,6 +555,7 @@ void Manager::finish(JobId id, Result<Answer> const& answer) {
         see_vault({false, answer->vault_problem});
         return feed(JobFailed{id, {FailureClass::vault, answer->vault_problem}});
     }
+    if (answer && !answer->blobs.empty()) blobs_.set(running.content, answer->blobs);
     if (answer)
         return feed(JobDone{.job = id,
                             .digest = answer->digest,
@@ -570,6 +580,7 @@ void Manager::look_at_space(std::function<void()> then) {
     workers_.run([this, rows = std::move(rows)](Result<Workbench>& bench) -> std::function<void()> {
         SpaceSeen seen;
         std::vector<Change> promises;
+        std::vector<Metric> metrics;
         std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
         auto const space = bench ? bench->space(false) : std::unexpected(bench.error());
         if (space) seen.free[FileSystem::clear] = space->free;
@@ -583,9 +594,11 @@ void Manager::look_at_space(std::function<void()> then) {
             auto const used = bench ? bench->usage(row) : std::unexpected(bench.error());
             if (!used) continue;
             seen.used[row.key] = *used;
+            metrics.push_back({row, bench->link_path(row), *used});
             promises.emplace_back(SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes, *used});
         }
-        return [this, seen = std::move(seen), promises = std::move(promises), space, vault_device]() mutable {
+        return [this, seen = std::move(seen), promises = std::move(promises), metrics = std::move(metrics), space,
+                vault_device]() mutable {
             is_looking_ = false;
             if (vault_device != 0) vault_device_ = vault_device;
             if (!promises.empty()) keeper_.write(std::move(promises), [](Result<> const&) {});
@@ -596,6 +609,8 @@ void Manager::look_at_space(std::function<void()> then) {
             out.member("UnmetCondition", space ? std::string() : space.error().text()).close('}');
             board_.publish("VolumeMgrStatus", "volumemgr", std::move(out).text());
             feed(seen);
+            for (Metric const& metric : metrics)
+                if (core_.row(metric.row.key)) publish(metric);
             looked_at_ = loop_.now();
             for (auto const& call : std::exchange(when_seen_, {}))
                 call();
@@ -629,9 +644,51 @@ void Manager::look_at_vault() {
 
 void Manager::publish(VolumeStatus const& status) {
     json::Writer out;
-    write_status(out, status, core_.config(status.key), core_.row(status.key));
+    VolumeConfig const* const config = core_.config(status.key);
+    VolumeRow const* const row = core_.row(status.key);
+    std::string const& content = row ? row->content : config ? config->content : std::string();
+    write_status(out, status, config, row, blobs_.of(content));
     board_.publish("VolumeStatus", status.key.text(), std::move(out).text());
     publish_references(status.key);
+}
+
+void Manager::publish(TreeStatus const& status) {
+    TreeConfig const* const config = core_.config(status.id);
+    json::Writer out;
+    write_status(out, status, config);
+    board_.publish("ContentTreeStatus", status.id, std::move(out).text());
+    bool const is_whole = config && layout_of(config->format) == Layout::file;
+    blobs_.follow(status, config ? config->name : "", is_whole);
+}
+
+/// What has changed of blobs in this round, and the volumes that are made of them.
+void Manager::publish_blobs() {
+    for (std::string const& digest : blobs_.take_changed()) {
+        std::string const key = digest.substr(digest.find(':') + 1);
+        auto const blob = blobs_.find(digest);
+        auto const show = [&](std::string_view kind, bool is_there, auto const& write) {
+            if (!is_there) return board_.remove(kind, key);
+            json::Writer out;
+            write(out);
+            board_.publish(kind, key, std::move(out).text());
+        };
+        show("BlobStatus", blob.has_value(), [&](json::Writer& out) { write_status(out, *blob); });
+        show("DownloaderStatus", blob && is_downloaded(*blob), [&](json::Writer& out) { write_download(out, *blob); });
+        show("VerifyImageStatus", blob && is_verified(*blob),
+             [&](json::Writer& out) { write_verification(out, *blob); });
+    }
+    for (std::string const& content : blobs_.take_changed_contents())
+        for (VolumeKey const& key : core_.volumes_of(content))
+            if (auto const status = core_.status(key)) publish(*status);
+}
+
+void Manager::publish(Metric const& metric) {
+    VolumeRow const& row = metric.row;
+    json::Writer out;
+    out.open('{').member("VolumeID", row.key.id.text()).member("GenerationCounter", row.key.generation);
+    out.member("DiskPath", metric.path).member("DiskType", name_of(row.format));
+    out.member("ProvisionedBytes", row.bytes).member("UsedBytes", metric.used).close('}');
+    board_.publish("AppDiskMetric", row.key.text(), std::move(out).text());
 }
 
 void Manager::publish_references(VolumeKey const& key) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "host/volume/blobs.h"
 #include "host/volume/core.h"
 #include "host/volume/keep/documents.h"
 #include "host/volume/work/workbench.h"
@@ -78,7 +79,7 @@ public:
 private:
     struct Running {
         volume::Job::Kind kind = volume::Job::Kind::build;
-        std::string content;  ///< of a build
+        std::string content;  ///< of a build or fetch
         UniqueFd cancel;
         bool is_cancelled = false;
     };
@@ -99,7 +100,16 @@ private:
     void look_at_vault();
     void see_vault(volume::VaultState const& state);
     void publish(volume::VolumeStatus const& status);
+    void publish(volume::TreeStatus const& status);
     void publish_references(volume::VolumeKey const& key);
+    void publish_blobs();
+    /// What a volume takes, as it was looked at.
+    struct Metric {
+        volume::VolumeRow row;
+        std::string path;
+        std::uint64_t used = 0;
+    };
+    void publish(Metric const& metric);
     [[nodiscard]] volume::Order order_of(volume::Job const& job) const;
     [[nodiscard]] Result<volume::VolumeRow> made_row(std::string const& key) const;
     [[nodiscard]] Result<> check(volume::Config const& config) const;
@@ -114,6 +124,7 @@ private:
     Keeper& keeper_;
     Workers& workers_;
     volume::Core core_;
+    volume::Blobs blobs_;
     EventLoop::Timer timer_;
     EventLoop::Timer writing_;                                              // of a transaction that others may join
     std::map<std::string, std::map<std::string, volume::Config>> configs_;  // by kind and key

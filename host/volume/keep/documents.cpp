@@ -452,7 +452,8 @@ bool is_publisher(std::string_view text) {
     return !text.empty() && text.size() <= longest_publisher && std::ranges::all_of(text, is_good);
 }
 
-void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row) {
+void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row,
+                  std::span<BlobStatus const> content_blobs) {
     out.open('{').member("VolumeID", status.key.id.text()).member("GenerationCounter", status.key.generation);
     out.member("DisplayName", config ? config->display_name : std::string());
     out.member("Publisher", status.publisher).member("State", name_of(status.state));
@@ -463,6 +464,58 @@ void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig co
     if (!content.empty()) out.member("ContentID", content);
     if (config) out.member("ReadOnly", config->is_read_only);
     out.member("Encrypted", row ? row->is_in_vault : config && config->is_encrypted);
+    if (!content_blobs.empty()) {
+        out.key("Content").open('[');
+        for (BlobStatus const& blob : content_blobs)
+            write_status(out, blob);
+        out.close(']');
+    }
+    write_error(out, status.error);
+    out.close('}');
+}
+
+namespace {
+
+/// Sizes, with what EVE calls progress: a percentage.
+void write_progress(json::Writer& out, BlobStatus const& status) {
+    out.member("TotalSize", status.total_bytes).member("CurrentSize", status.bytes);
+    bool const is_complete = status.state >= State::loaded;
+    out.member("Progress", is_complete ? std::uint64_t{100}
+                           : status.total_bytes == 0
+                               ? std::uint64_t{0}
+                               : std::min<std::uint64_t>(status.bytes * 100 / status.total_bytes, 100));
+}
+
+}  // namespace
+
+void write_status(json::Writer& out, BlobStatus const& status) {
+    out.open('{').member("Sha256", hex_of(status.digest)).member("State", name_of(status.state));
+    if (!status.name.empty()) out.member("RelativeURL", status.name);
+    if (!status.media_type.empty()) out.member("MediaType", status.media_type);
+    write_progress(out, status);
+    out.member("RefCount", status.references);
+    write_error(out, status.error);
+    out.close('}');
+}
+
+bool is_downloaded(BlobStatus const& status) {
+    return status.state >= State::downloading && status.state < State::loaded;
+}
+
+bool is_verified(BlobStatus const& status) { return status.state >= State::verifying && status.state < State::loaded; }
+
+void write_download(json::Writer& out, BlobStatus const& status) {
+    bool const has_ended = status.state >= State::downloaded;
+    out.open('{').member("ImageSha256", hex_of(status.digest)).member("Name", status.name);
+    out.member("State", name_of(has_ended ? State::downloaded : status.state));
+    write_progress(out, status);
+    if (!has_ended) write_error(out, status.error);
+    out.close('}');
+}
+
+void write_verification(json::Writer& out, BlobStatus const& status) {
+    out.open('{').member("ImageSha256", hex_of(status.digest)).member("Name", status.name);
+    out.member("State", name_of(std::min(status.state, State::verified))).member("Size", status.total_bytes);
     write_error(out, status.error);
     out.close('}');
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -29,7 +30,15 @@ std::string config_text(Config const& config);
 /// Whether a text can be a publisher's name: 1 to 32 small letters, digits and '-'.
 bool is_publisher(std::string_view text);
 
-void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row);
+/// `content`: the blobs that it is or will be made of, root first.
+void write_status(json::Writer& out, VolumeStatus const& status, VolumeConfig const* config, VolumeRow const* row,
+                  std::span<BlobStatus const> content);
+void write_status(json::Writer& out, BlobStatus const& status);
+/// DownloaderStatus and VerifyImageStatus: a blob as those who fetch and verify it show it. Whether there is one:
+bool is_downloaded(BlobStatus const& status);
+bool is_verified(BlobStatus const& status);
+void write_download(json::Writer& out, BlobStatus const& status);
+void write_verification(json::Writer& out, BlobStatus const& status);
 void write_status(json::Writer& out, TreeStatus const& status, TreeConfig const* config);
 void write_status(json::Writer& out, CertificatesStatus const& status, CertificatesConfig const* config);
 

@@ -153,6 +153,17 @@ Result<AllRows> Rows::load() {
                              .bytes = static_cast<std::uint64_t>(trees.integer(3)),
                              .demand = trees.text(5),
                              .signed_by = trees.text(6)});
+    content::Statement blobs =
+        TRY(database_->query("SELECT r.owner_id, b.digest, b.size, b.media_type FROM blob_references r JOIN blobs b ON "
+                             "b.digest = r.digest WHERE r.owner_kind = 'contentTree' AND b.quarantined = ''"));
+    while (TRY(blobs.step())) {
+        auto const bytes = static_cast<std::uint64_t>(blobs.integer(2));
+        all.blobs[blobs.text(0)].push_back({.digest = blobs.text(1),
+                                            .media_type = blobs.text(3),
+                                            .state = State::loaded,
+                                            .bytes = bytes,
+                                            .total_bytes = bytes});
+    }
     content::Statement objects = TRY(database_->query("SELECT kind, publisher, config FROM volume_object"));
     while (TRY(objects.step()))
         all.configs.push_back(TRY(config_of(objects)));

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,7 @@ struct AllRows {
     std::vector<VolumeRow> volumes;
     std::vector<TreeRow> trees;
     std::vector<Config> configs;
+    std::map<std::string, std::vector<BlobStatus>> blobs = {};  ///< that content trees keep
 };
 
 /// The tables of the area "volume" in content.db: what was published, and what was made of it.

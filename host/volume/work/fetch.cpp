@@ -28,6 +28,17 @@ public:
             order_.progress(
                 {.job = {}, .state = State::downloading, .bytes = progress.done, .total_bytes = progress.total});
     }
+    void blob(image::BlobProgress const& blob) override {
+        if (!order_.blob) return;
+        State const state = blob.is_stored      ? State::verified
+                            : blob.is_verifying ? State::verifying
+                                                : State::downloading;
+        order_.blob({.digest = blob.digest,
+                     .media_type = blob.media_type,
+                     .state = state,
+                     .bytes = blob.done,
+                     .total_bytes = blob.total});
+    }
     void message(std::string_view /*text*/) override {}
     void warning(std::string_view /*text*/) override {}
 
@@ -114,8 +125,12 @@ Result<Answer> Workbench::fetch(Order const& order) {
     for (DatastoreConfig const& datastore : order.datastores) {
         auto answer = fetch_from(order, datastore);
         if (answer) {
+            if (order.progress)
+                order.progress(
+                    {.job = {}, .state = State::verifying, .bytes = answer->bytes, .total_bytes = answer->bytes});
             TRY(check_fetched(order));
             answer->signed_by = TRY(check_signature(order));
+            answer->blobs = TRY(blobs_of(order.tree->id));
             return answer;
         }
         if (!error) error = std::move(answer.error());
@@ -222,6 +237,20 @@ Result<Answer> Workbench::fetch_image(Order const& order, DatastoreConfig const&
     TRY(service.hold(imported.uuid, "contentTree " + order.tree->id));
     image::Image const image = TRY(service.get(imported.uuid));
     return Answer{.image = imported.uuid.text(), .bytes = image.size};
+}
+
+Result<std::vector<BlobStatus>> Workbench::blobs_of(std::string const& content) {
+    std::vector<BlobStatus> all;
+    for (content::Digest const& digest : TRY(store_.referenced_by(owner_of(content)))) {
+        auto const blob = TRY(store_.find(digest));
+        if (!blob) continue;
+        all.push_back({.digest = digest.text(),
+                       .media_type = blob->facts.media_type,
+                       .state = State::loaded,
+                       .bytes = blob->size,
+                       .total_bytes = blob->size});
+    }
+    return all;
 }
 
 Result<> Workbench::drop(Order const& order) {

@@ -46,13 +46,15 @@ struct Order {
     std::vector<DatastoreConfig> datastores = {};         ///< in the order of their attempts
     int cancel = -1;                                      ///< readable: give up. Borrowed
     std::function<void(JobProgress const&)> progress = {};
+    std::function<void(BlobStatus const&)> blob = {};  ///< one of several of a content tree
 };
 
 struct Answer {
-    std::string digest = {};     ///< of a resolve
-    std::string image = {};      ///< of a fetch of a container
-    std::uint64_t bytes = 0;     ///< of a fetch
-    std::string signed_by = {};  ///< of a fetch
+    std::string digest = {};             ///< of a resolve
+    std::string image = {};              ///< of a fetch of a container
+    std::uint64_t bytes = 0;             ///< of a fetch
+    std::string signed_by = {};          ///< of a fetch
+    std::vector<BlobStatus> blobs = {};  ///< of a fetch: all that the content tree keeps
     /// Of a build: what it needs is not in the store. It was not made.
     bool is_content_lost = false;
     /// Of a volume in the vault: why nothing was done; empty: it was.
@@ -83,6 +85,8 @@ public:
     Result<std::uint64_t> device(bool is_in_vault) const;
     /// The bytes that a volume takes. Errors: of storage::Pool::usage().
     Result<std::uint64_t> usage(VolumeRow const& row);
+    /// The name that EVE has for its file or directory.
+    [[nodiscard]] std::string link_path(VolumeRow const& row) const;
     // Snapshots of a volume. Those that this program makes for clones begin with "triton-", and are not shown.
     /// Errors: `invalid` name; `exists`; those of storage::Pool.
     Result<> snapshot(VolumeRow const& row, std::string const& name);
@@ -131,7 +135,6 @@ private:
     Result<> destroy(Order const& order);
     Result<> limit(storage::Pool& pool, storage::TreeName const& tree, std::uint64_t bytes);
     void link(storage::Pool const& pool, VolumeRow const& row) const;
-    [[nodiscard]] std::string link_path(VolumeRow const& row) const;
 
     // fetch.cpp
     Result<Answer> resolve(Order const& order);
@@ -150,6 +153,7 @@ private:
     Result<content::Blob> fetch_local(Order const& order, Wanted const& wanted, DatastoreConfig const& datastore);
     Result<Answer> fetch_image(Order const& order, DatastoreConfig const& datastore);
     Result<> drop(Order const& order);
+    Result<std::vector<BlobStatus>> blobs_of(std::string const& content);
 
     // certificates.cpp
     [[nodiscard]] std::string certificates_path(HolderKey const& key) const;
