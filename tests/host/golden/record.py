@@ -33,8 +33,8 @@ def is_loaded(status):
     return status is not None and status["State"] == "LOADED"
 
 
-def objects_of(store):
-    """One of each kind. What a later version has besides is added here, for recordings from that version on."""
+def plain_objects(store):
+    """What version 1 had."""
     yield "DatastoreConfig", {"UUID": store, "DsType": "directory", "Fqdn": str(AREA / "images")}
     yield "ContentTreeConfig", {"ContentID": "disk", "DatastoreIDList": [store], "RelativeURL": "disk.raw", "Format": "raw",
                                 "ContentSha256": sha256(DISK), "MaxDownloadSize": len(DISK)}
@@ -44,6 +44,20 @@ def objects_of(store):
     yield "VolumeConfig", {"VolumeID": uuid(3), "GenerationCounter": 0, "DisplayName": "app", "ContentID": "app"}
     yield "VolumeConfig", {"VolumeID": uuid(4), "GenerationCounter": 0, "Layout": "file", "MaxVolSize": 32768, "ReadOnly": True}
     yield "VolumeRefConfig", {"VolumeID": uuid(1), "GenerationCounter": 0, "AppUUID": "web"}
+
+
+def signed_objects(store):
+    """What version 2 has besides."""
+    key, trusted = AREA / "key", AREA / "key.pub"
+    subprocess.run(["minisign", "-G", "-W", "-p", trusted, "-s", key], check=True, capture_output=True, input=b"\n\n")
+    subprocess.run(["minisign", "-S", "-s", key, "-m", AREA / "images/disk.raw", "-t", "file:disk.raw"], check=True, capture_output=True)
+    (AREA / "images/leaf.pem").write_text("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
+    yield "ContentTreeConfig", {"ContentID": "signed", "DatastoreIDList": [store], "RelativeURL": "disk.raw", "Format": "raw",
+                                "ContentSha256": sha256(DISK), "MaxDownloadSize": len(DISK),
+                                "Signature": {"Kind": "minisign", "KeyFile": str(trusted)}}
+    yield "VolumeConfig", {"VolumeID": uuid(5), "GenerationCounter": 0, "DisplayName": "signed", "ContentID": "signed"}
+    yield "CertObjConfig", {"UUID": uuid(6), "DatastoreIDList": [store],
+                            "StorageConfigList": [{"RelativeURL": "leaf.pem", "ImageSha256": sha256((AREA / "images/leaf.pem").read_bytes())}]}
 
 
 def record(number):
@@ -56,19 +70,21 @@ def record(number):
     manager.start()
     client = manager.client()
     store = uuid(100)
-    objects = [*objects_of(store)]
+    objects = [*plain_objects(store), *(signed_objects(store) if number >= 2 else [])]
     client.put(*objects)
     for kind, config in objects:
         if kind == "VolumeConfig":
             client.wait("VolumeStatus", f"{config['VolumeID']}#{config['GenerationCounter']}", is_created)
         elif kind == "ContentTreeConfig":
             client.wait("ContentTreeStatus", config["ContentID"], is_loaded)
+        elif kind == "CertObjConfig":
+            client.wait("CertObjStatus", config["UUID"], is_loaded)
     (manager.tree(f"{uuid(1)}#0") / "root/file").write_text("kept")
     # One that nobody claims any more, and whose time has not come.
     key, wanted = volume(7)
     client.put(wanted, publisher="files")
     client.wait("VolumeStatus", key, is_created)
-    kinds = ("VolumeStatus", "ContentTreeStatus", "VolumeRefStatus")
+    kinds = ("VolumeStatus", "ContentTreeStatus", "VolumeRefStatus", *(["CertObjStatus"] if number >= 2 else []))
     statuses = {kind: {key: status for (_, key), status in sorted(client.statuses(kind).items())} for kind in kinds}
     manager.end()
     facts = {"objects": [{"kind": kind, "config": config} for kind, config in objects], "statuses": statuses, "disk": sha256(DISK)}
