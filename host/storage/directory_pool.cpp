@@ -163,7 +163,10 @@ public:
         auto const holder = TRY(hold(tree, Sharing::alone));  // a clone may be reading it
         UniqueFd const snapshots = TRY(open_snapshots(holder, tree));
         auto const found = TRY(find_snapshot(snapshots, tree, name));
-        if (trees_->copies_at_once()) return remove_tree(snapshots.get(), found.entry);
+        if (trees_->copies_at_once()) {
+            TRY(remove_tree(snapshots.get(), found.entry));
+            return make_durable(snapshots.get(), with_snapshot(tree, name));
+        }
         auto item = TRY(trash_.make(with_snapshot(tree, name)));
         if (::renameat(snapshots.get(), found.entry.c_str(), item.fd(), tree_entry) != 0)
             return fail(errno, "delete snapshot " + with_snapshot(tree, name));
