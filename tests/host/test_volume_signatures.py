@@ -511,7 +511,7 @@ def test_a_new_certificate_is_tried_at_once(manager, images):
 
 
 DOCUMENTS = {
-    "kind": ({"Kind": "rot13"}, "Signature.Kind: \"rot13\" is not known"),
+    "kind": ({"Kind": "rot13"}, "Signature.Kind: rot13 is not known"),
     "no-kind": ({"KeyFile": "/k"}, "Signature.Kind: it is missing"),
     "no-keys": ({"Kind": "minisign"}, "Signature.KeyFile: expected the absolute path"),
     "relative-keys": ({"Kind": "minisign", "KeyFile": "k"}, "Signature.KeyFile: expected the absolute path"),
