@@ -69,8 +69,8 @@ std::string bad_value(std::string_view text) {
     std::size_t const range = text.find(number_range);
     if (value == text.npos || range == text.npos || range < value) return std::string(text);
     std::size_t const begin = value + value_word.size();
-    return std::string(text.substr(0, value)) + in_quotes(text.substr(begin, range - begin)) + " is not a number from " +
-           std::string(text.substr(range + number_range.size()));
+    return std::string(text.substr(0, value)) + in_quotes(text.substr(begin, range - begin)) +
+           " is not a number from " + std::string(text.substr(range + number_range.size()));
 }
 
 std::string sentence_of(CLI::App const& app, CLI::ParseError const& error) {
