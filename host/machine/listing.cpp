@@ -84,7 +84,8 @@ std::unexpected<Error> no_such_key(std::string_view what, std::string_view key) 
     std::vector<std::string_view> known;
     for (Property const& property : properties())
         if (property.is_public()) known.push_back(property.name);
-    return fail("Invalid " + std::string(what) + " key: " + json::quoted(key) + json::suggestion(key, known));
+    std::string const meant = key.contains('.') ? "" : json::suggestion(key, known);
+    return fail("Invalid " + std::string(what) + " key: " + json::quoted(key) + meant);
 }
 
 std::size_t width_of(std::string_view key) {

@@ -51,7 +51,7 @@ TEST(Manifest, TellsEveryProblem) {
                                             "name: required key is missing", "version: required key is missing",
                                             "type: required key is missing", "os: required key is missing"));
     EXPECT_EQ(read("[]").error().text(), "manifest x is not a manifest");
-    EXPECT_THAT(problems("[]"), ElementsAre("expected an object, found array"));
+    EXPECT_THAT(problems("[]"), ElementsAre("expected an object (keys: v, uuid, owner, name and more), found array"));
     EXPECT_THAT(problems("{}", ManifestUse::create), ElementsAre());
     EXPECT_THAT(problems(R"({"v":1})", ManifestUse::create),
                 ElementsAre("v: manifests of version 1 are not known; 2 is"));

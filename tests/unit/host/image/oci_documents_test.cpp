@@ -48,7 +48,10 @@ TEST(OciDocuments, ManifestIsRead) {
 }
 
 TEST(OciDocuments, WhatIsWrongIsTold) {
-    EXPECT_EQ(document_error("[]"), "x is not a manifest or an index; expected an object, found array");
+    EXPECT_EQ(document_error("[]"),
+              "x is not a manifest or an index; expected an object (keys: schemaVersion, mediaType, manifests, config, "
+              "layers, "
+              "fsLayers), found array");
     EXPECT_EQ(document_error(R"({"schemaVersion":2})"), "x has neither manifests nor config and layers");
     EXPECT_EQ(document_error(manifest(R"(,"manifests":[])")), "x is a manifest and an index at once");
     EXPECT_EQ(document_error(R"({"schemaVersion":2,"manifests":[],"layers":[]})"),

@@ -32,7 +32,7 @@ TEST(Tags, WhatIsWrongIsSaidWithItsPlace) {
         char const* error;
     };
     for (Case const& one : {
-             Case{R"({"network":[]})", "f: network: expected an object, found array"},
+             Case{R"({"network":[]})", "f: network: expected an object (keys: nic_tags), found array"},
              Case{R"({"network":{"nic_tags":{"a":{}}}})",
                   "f: network.nic_tags.a: expected one of \"bridge\" and \"macvlan\""},
              Case{R"({"network":{"nic_tags":{"a":{"bridge":"b","macvlan":"c"}}}})",

@@ -80,7 +80,7 @@ TEST(Messages, ThatAreMalformedAreRefused) {
              {R"({"range":{"id":1,"offset":0},"end":{"size":1}})", "message is not an object with one member"},
              {R"({"rnage":{}})", "message \"rnage\" is not expected here"},
              {R"({"verified":{}})", "message \"verified\" is not expected here"},
-             {R"({"range":1})", range + "expected an object, found number"},
+             {R"({"range":1})", range + "expected an object (keys: id, offset, length), found number"},
              {R"({"range":{}})", range + "id: required key is missing; offset: required key is missing"},
              {R"({"range":{"id":-1,"offset":0}})", range + "id: -1 is not within 0 to 4294967295"},
              {R"({"range":{"id":4294967296,"offset":0}})", range + "id: 4294967296 is not within 0 to 4294967295"},

@@ -141,7 +141,7 @@ TEST_F(ServiceTest, SaysWhatIsWrong) {
     EXPECT_EQ(error("/vms/../../etc/passwd"), "400 \"../../etc/passwd\" is not a UUID\n");
     EXPECT_EQ(error("/vms/"), "400 the path is malformed\n");
     EXPECT_EQ(error("/vm"), "404 Unsupported URL Path\n");
-    EXPECT_EQ(error("/vms?alais=x"), "400 Invalid lookup key: \"alais\"\n");
+    EXPECT_EQ(error("/vms?alais=x"), "400 Invalid lookup key: \"alais\"; did you mean \"alias\"?\n");
     EXPECT_EQ(error("/vms?alias=%zz"), "400 parameter \"alias\" has a bad escape\n");
     EXPECT_EQ(error("/events?sinse=1"), "400 unknown parameter \"sinse\"\n");
     EXPECT_EQ(error("/events?since=x"), "400 parameter \"since\" is a number\n");
