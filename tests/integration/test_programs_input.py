@@ -99,7 +99,7 @@ def test_bad_keys_are_explained(tmp_path):
     assert said == [
         "programs.d.stdin: only one process can have the launcher's own",
         'programs.e.stdin.file: "relative" is not an absolute path',
-        "programs.f.environmentFile[0].path: expected a string or an object, found number",
+        'programs.f.environmentFile[0].path: expected a string or an object, for example {"type": "Environment", "source": "NAME"}, found number',
         'programs.f.stdin: "closed" is not one of null, inherit',
         'programs.d.stdin: "b" has the launcher\'s own already',
         'programs.b.environmentFile[0]: must be an absolute path, not "relative"']

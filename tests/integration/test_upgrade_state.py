@@ -164,8 +164,9 @@ def test_output_file_is_gone(place, area):
     """A program whose file cannot be opened again goes on; what it says is on standard output, and so is the reason. SIGHUP
     tries the file again."""
     (area / "logs").mkdir()
-    os.mkfifo(area / "gate")
-    text = f"echo first; read line <{area}/gate; echo second; read line <{area}/gate; echo third; exec /bin/sleep 1000"
+    for gate in ("gate", "second-gate"):  # a writer that is still about to close the first would be an end for the second read
+        os.mkfifo(area / gate)
+    text = f"echo first; read line <{area}/gate; echo second; read line <{area}/second-gate; echo third; exec /bin/sleep 1000"
     output = {"file": str(area / "logs" / "talk")}
     controlled = Controlled(place, {"talk": {"command": ["/bin/sh", "-c", text], "output": output}})
     talk = area / "logs" / "talk"
@@ -179,7 +180,7 @@ def test_output_file_is_gone(place, area):
     (area / "logs").mkdir()
     controlled.launcher.signal(signal.SIGHUP)
     eventually(talk.exists, "the file is opened")
-    (area / "gate").write_text("go\n")
+    (area / "second-gate").write_text("go\n")
     eventually(lambda: talk.read_text() == "third\n", "the file is written")
     assert controlled.pid("talk") == pid
 
