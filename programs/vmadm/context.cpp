@@ -167,7 +167,7 @@ std::expected<json::Object, Failure> key_value_words(std::span<std::string const
     for (std::string const& word : words) {
         std::size_t const equals = word.find('=');
         if (equals == std::string::npos || equals == 0)
-            return usage(json::quoted(word) + " is not an update: expected KEY=VALUE");
+            return usage(json::quoted(word) + " is not a property with its value: expected KEY=VALUE");
         if (word.substr(0, equals).find('.') != std::string::npos)
             return usage(json::quoted(word) +
                          ": parts of properties are updated by JSON, see update_nics and set_tags");

@@ -316,7 +316,8 @@ def test_only_root_may(host, vmadm):
 
 
 def test_stray_words_are_errors(vmadm):
-    for command in ("create", "receive", "prepare"):
+    assert vmadm.says("create", "x", "y") == (2, '"y" is not a property with its value: expected KEY=VALUE\n')
+    for command in ("receive", "prepare"):
         assert vmadm.says(command, "x") == (2, f'too many arguments for {command}: "x"\n')
     for command in ("get", "install", "logs", "send", "console", "history", "recover"):
         assert vmadm.says(command, "x", "y") == (2, f'too many arguments for {command}: "y"\n')
