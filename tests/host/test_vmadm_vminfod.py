@@ -239,7 +239,7 @@ def test_a_change_waits_until_vminfod_has_seen_it(root):
         fake.asked.clear()
         says(root, "prepare")
         assert fake.asked == []
-    assert says(root, "rename", TWIN, "web0") == (0, "", f"Successfully renamed VM {TWIN} to web0\n")
+    assert says(root, "rename", "--same-alias", TWIN, "web0") == (0, "", f"Successfully renamed VM {TWIN} to web0\n")
 
 
 def test_a_change_does_not_wait_for_ever(root):
@@ -248,7 +248,7 @@ def test_a_change_does_not_wait_for_ever(root):
         assert says(root, "rename", TWIN, "a") == (0, "", f"{note}vminfod answers 404: Unsupported URL Path\nSuccessfully renamed VM {TWIN} to a\n")
         assert says(root, "-q", "rename", TWIN, "b") == (0, "", f"Successfully renamed VM {TWIN} to b\n")
     with FakeVminfod(root, lambda _: b"", ends=False):
-        assert says(root, "rename", TWIN, "web0") == (0, "", f"{note}vminfod does not answer\nSuccessfully renamed VM {TWIN} to web0\n")
+        assert says(root, "rename", "--same-alias", TWIN, "web0") == (0, "", f"{note}vminfod does not answer\nSuccessfully renamed VM {TWIN} to web0\n")
 
 
 def test_events(root):

@@ -103,7 +103,7 @@ def test_vms_and_status(tmp_path):
         assert says(tmp_path, "vms", "-o", "state") == (1, "", "cannot read the answer of vminfod: it is not a list of machines\n")
         assert json.loads(says(tmp_path, "vm", "web0")[1]) == WEB
         assert json.loads(says(tmp_path, "vm", "--fresh", WEB["uuid"])[1])["ram"] == 1
-        assert says(tmp_path, "vm", "web") == (1, "", "VM web not found\n")
+        assert says(tmp_path, "vm", "web") == (1, "", 'VM web not found; did you mean "web0"?\n')
         assert says(tmp_path, "vm", "6af640c5")[2].startswith("6af640c5 names 2 VMs\n")
         assert says(tmp_path, "status") == (
             0, "pid: 1\nqueue:\n  now: []\n  eventsListeners:\n    a\\x1b[2J:\n      userAgent: x\\x0ay\nsources:\n  -\n    name: files\n", "")
