@@ -1,10 +1,13 @@
 #include <string>
+#include <string_view>
 
 #include "host/volume/core.h"
 
 namespace triton::volume {
 
 namespace {
+
+constexpr std::string_view waits_for_space = "it waits for the first answer about the free space of the disk";
 
 std::string shown_time(BootTime time) {
     auto const seconds = std::chrono::ceil<std::chrono::seconds>(time).count();
@@ -48,6 +51,8 @@ std::vector<std::string> Core::why(VolumeKey const& key) const {
                             " bytes are promised to others and not written yet");
         }
     }
+    bool const wants_room = volume.config && (!volume.row || volume.config->most_bytes > volume.row->bytes);
+    if (wants_room && !has_seen_space_) lines.emplace_back(waits_for_space);
     if (volume.config && !volume.row && !volume.saving) {
         if (volume.config->origin == Origin::download && !source_state(volume)) {
             auto const tree = trees_.find(volume.config->content);
@@ -83,6 +88,7 @@ std::vector<std::string> Core::why(std::string_view content) const {
     Tree const& tree = found->second;
     std::vector<std::string> lines{"content tree " + found->first + " is " + std::string(name_of(tree.state))};
     if (tree.running) lines.push_back("job " + std::string(name_of(tree.running->job.kind)) + " is running");
+    if (tree.config && !(tree.row && tree.row->is_loaded) && !has_seen_space_) lines.emplace_back(waits_for_space);
     if (tree.retry.failure()) lines.push_back(shown_failure(tree.retry, now_));
     if (tree.config && !(tree.row && tree.row->is_loaded) && lacks_certificates(*tree.config)) {
         HolderKey const& key = *tree.config->signature->holder;

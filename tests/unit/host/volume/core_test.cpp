@@ -143,8 +143,10 @@ TEST(CoreAtStart, NothingFailsBeforeTheFreeSpaceIsKnown) {
     Core fresh(Settings{});
     fresh.on(Put{blank(1)}, BootTime{});
     EXPECT_FALSE(fresh.status(key(1))->error);
+    EXPECT_THAT(fresh.why(key(1)), testing::Contains("it waits for the first answer about the free space of the disk"));
     fresh.take();
     fresh.on(SpaceSeen{}, BootTime{});
+    EXPECT_THAT(fresh.why(key(1)), testing::Not(testing::Contains(testing::HasSubstr("the first answer"))));
     ASSERT_TRUE(fresh.status(key(1))->error) << "it was looked at, and is not known";
     EXPECT_EQ(fresh.status(key(1))->error->text, "the free space of its file system cannot be found out");
     fresh.on(SpaceSeen{{{FileSystem::clear, 10 * gib}}, {}}, BootTime{});
