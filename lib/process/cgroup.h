@@ -28,7 +28,9 @@ struct RefusedSignals {
     /// The result of kill(2) for one process. One that has ended is none.
     void add(int refused_pid, int code) {
         if (code == 0 || code == ESRCH) return;
-        if (count++ == 0) pid = refused_pid, error = code;
+        if (count++ > 0) return;
+        pid = refused_pid;
+        error = code;
     }
 };
 
