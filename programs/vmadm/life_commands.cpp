@@ -99,12 +99,11 @@ Outcome run_kill(Options const& options) {
     });
 }
 
-/// Shows what a delete by conditions means, and asks at a terminal. Returns the VMs; none: it was not agreed to.
+/// Names the VMs that a delete is about and, unless it is a dry run, asks at the terminal. Returns those that are to be
+/// deleted.
 std::expected<std::vector<Uuid>, Failure> confirmed(Options const& options) {
     auto const host = TRY_RUN(Host::open(options));
     auto uuids = TRY_RUN(several_machines(host->machines(), options, "delete"));
-    bool const is_asked = !options.is_agreed && ::isatty(STDIN_FILENO) == 1 && options.words.front().contains('=');
-    if (!options.is_dry_run && !is_asked) return uuids;
     for (Uuid const& uuid : uuids) {
         auto const loaded = host->machines().store().load(uuid);
         std::string const alias = loaded ? loaded->alias.value_or("") : "";
@@ -123,8 +122,11 @@ std::expected<std::vector<Uuid>, Failure> confirmed(Options const& options) {
 
 Outcome run_delete(Options const& given) {
     Options options = given;
-    options.only = TRY_RUN(confirmed(options));
-    if (options.only.empty()) return {};
+    bool const has_filters = !options.words.empty() && options.words.front().contains('=');
+    if (options.is_dry_run || (has_filters && !options.is_agreed && ::isatty(STDIN_FILENO) == 1)) {
+        options.only = TRY_RUN(confirmed(options));
+        if (options.only.empty()) return {};
+    }
     return for_each_machine_at_once(options, "delete", [](Host& host, Uuid const& uuid) -> Result<> {
         auto deleted = recorded(host, uuid, "delete", "", [&] { return host.machines().destroy(uuid); });
         if (!deleted) {
