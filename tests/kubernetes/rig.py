@@ -80,7 +80,11 @@ class Server:
 
     def assert_running(self):
         """Asserts that it has not ended."""
-        assert self.process.poll() is None, f"{self.command[0]} ended: {self.log.read_text(errors='replace')[-3000:]}"
+        assert self.process.poll() is None, f"{self.command[0]} ended: {self.tail()}"
+
+    def tail(self):
+        """The end of its log."""
+        return self.log.read_text(errors="replace")[-3000:]
 
     def send(self, number):
         """Sends it a signal."""
@@ -166,7 +170,10 @@ class Cluster:
 
     def wait_until_ready(self):
         """Waits until the API server has all that it needs."""
-        eventually(self._is_ready, "the API server is ready", SERVER_TIMEOUT)
+        try:
+            eventually(self._is_ready, "the API server is ready", SERVER_TIMEOUT)
+        except AssertionError as late:
+            raise AssertionError(f"{late}; its log ends in:\n{self.api.tail()}") from late
 
     def _is_ready(self):
         self.etcd.assert_running()
