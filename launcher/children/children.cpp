@@ -255,8 +255,9 @@ std::uint64_t Children::own_mark(pid_t pid) {
     return marks.are(marks.falling) || !marks.is_rising_set ? marks.falling : 0;
 }
 
-void Children::adopt(ProcessId id, Pid pid) {
-    processes_.emplace(static_cast<pid_t>(pid), Process{id, own_mark(static_cast<pid_t>(pid))});
+void Children::adopt(ProcessId id, Pid pid, std::optional<std::uint64_t> mark) {
+    auto const number = static_cast<pid_t>(pid);
+    processes_.emplace(number, Process{id, mark ? *mark : own_mark(number)});
 }
 
 void Children::end_orphans_of(pid_t pid) {

@@ -132,7 +132,8 @@ public:
     // For an upgrade.
     [[nodiscard]] std::vector<process::CommandRunner::Running> const& commands() const { return commands_.running(); }
     void adopt(std::vector<process::CommandRunner::Running> commands);
-    void adopt(ProcessId id, Pid pid);
+    /// The mark is that of mark_of(); none: a version before has not handed it on, and the process is asked.
+    void adopt(ProcessId id, Pid pid, std::optional<std::uint64_t> mark);
     [[nodiscard]] std::vector<pid_t> const& companions() const { return companions_; }
     void adopt_companions(std::vector<pid_t> companions) { companions_ = std::move(companions); }
 

@@ -33,6 +33,8 @@ constexpr std::string_view fit = "fit to take over: ";
 constexpr std::string_view takes_watches = "takes watches";
 // Likewise with past ends and results of checks: without them an older one can take over all the same.
 constexpr std::string_view takes_history = "takes history";
+// Likewise with the marks of processes, for which an older one asks the processes.
+constexpr std::string_view takes_marks = "takes marks";
 constexpr milliseconds time_to_check{10000};
 constexpr milliseconds time_to_drain{500};
 // How long an upgrade may be held up by children that are on their way to execve, or by output that nobody takes.
@@ -202,6 +204,7 @@ void Upgrader::answered(Children::Outcome const& outcome) {
         attempt_->version = lines.front().substr(fit.size());
         attempt_->takes_watches = std::ranges::find(lines, takes_watches) != lines.end();
         attempt_->takes_history = std::ranges::find(lines, takes_history) != lines.end();
+        attempt_->takes_marks = std::ranges::find(lines, takes_marks) != lines.end();
         attempt_->is_checked = true;
         attempt_->give_up_at = steady_clock::now() + time_to_get_ready;
         return try_timer_.arm(steady_clock::now());
@@ -270,6 +273,7 @@ UpgradeState Upgrader::state_for_successor() const {
     UpgradeState state = owner_.state();
     if (!attempt_->takes_watches) state.configuration_watch = state.files_watch = state.pid_files_watch = std::nullopt;
     if (!attempt_->takes_history) state.history = {};
+    if (!attempt_->takes_marks) state.marks = {};
     return state;
 }
 
@@ -345,7 +349,7 @@ UpgradeCheck check_upgrade(std::string_view text, LaunchOptions const& options, 
         if (auto const compiler = own_compiler()) result.filters = write_compiled_filters(loaded->programs, *compiler);
     }
     result.output = std::string(fit) + std::string(version()) + "\n";
-    for (std::string_view const more : {takes_watches, takes_history})
+    for (std::string_view const more : {takes_watches, takes_history, takes_marks})
         result.output.append(more).append("\n");
     return result;
 }

@@ -61,6 +61,7 @@ private:
         std::string version;  // of the new one, once it has answered
         bool takes_watches = false;
         bool takes_history = false;
+        bool takes_marks = false;
         UniqueFd answer;   // of the check
         UniqueFd filters;  // a memory file for those that it compiles; empty: there was no memory for one
         bool is_checked = false;

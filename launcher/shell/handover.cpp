@@ -23,6 +23,17 @@ void Handover::about_to_leave() {
     if (OutputCapture* const output = rooms_.channels.output()) output->tell_waiting_as_lost();
 }
 
+template <class Use>
+void Handover::for_each_process(SupervisorState const& state, Use use) const {
+    for (std::size_t at = 0; at < state.programs.size(); ++at) {
+        ProgramId const program{static_cast<std::uint32_t>(at)};
+        for (std::uint32_t number = 1; number <= state.programs[at].processes.size(); ++number) {
+            ProcessId const id{program, ProcessNumber{number}};
+            if (auto const pid = rooms_.supervisor.view(id).pid) use(id, *pid);
+        }
+    }
+}
+
 UpgradeState Handover::collect() const {
     UpgradeState state;
     state.version = version();
@@ -30,6 +41,9 @@ UpgradeState Handover::collect() const {
     state.supervisor = rooms_.supervisor.state();
     // A configuration that was refused later on has left room for more.
     if (state.supervisor.programs.size() > rooms_.table.size()) state.supervisor.programs.resize(rooms_.table.size());
+    for_each_process(state.supervisor, [this, &state](ProcessId, Pid pid) {
+        state.marks.push_back(rooms_.children.mark_of(static_cast<pid_t>(pid)));
+    });
     for (process::CommandRunner::Running const& running : rooms_.children.commands()) {
         if (running.key < first_own_key) state.helpers.push_back(running);
     }
@@ -66,7 +80,7 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     std::vector<process::SeccompFilter> const filters = take_compiled_filters(state);
     rooms_.keeper.restore(state);
     rooms_.programs.restore(state, rooms_.keeper.active());
-    adopt_processes(state.supervisor);
+    adopt_processes(state);
     rooms_.pid_files.restore(state);
     rooms_.channels.restore(state);
     rooms_.left_trees.restore(state);
@@ -81,19 +95,16 @@ void Handover::restore(SupervisorPolicy const& policy, UpgradeState& state) {
     rooms_.life.restore(state);
 }
 
-void Handover::adopt_processes(SupervisorState const& state) {
-    for (std::size_t at = 0; at < state.programs.size(); ++at) {
-        ProgramId const program{static_cast<std::uint32_t>(at)};
-        for (std::uint32_t number = 1; number <= state.programs[at].processes.size(); ++number) {
-            ProcessId const id{program, ProcessNumber{number}};
-            auto const pid = rooms_.supervisor.view(id).pid;
-            if (!pid) continue;
-            rooms_.children.adopt(id, *pid);
-            auto const& plan = rooms_.table[program].plan;
-            if (plan && plan->start && plan->start->attributes().is_foreground)
-                rooms_.foreground.started(id, static_cast<pid_t>(*pid));
-        }
-    }
+void Handover::adopt_processes(UpgradeState const& state) {
+    std::size_t at = 0;
+    for_each_process(state.supervisor, [&](ProcessId id, Pid pid) {
+        auto const mark = at < state.marks.size() ? std::optional(state.marks[at]) : std::nullopt;
+        ++at;
+        rooms_.children.adopt(id, pid, mark);
+        auto const& plan = rooms_.table[id.program].plan;
+        if (plan && plan->start && plan->start->attributes().is_foreground)
+            rooms_.foreground.started(id, static_cast<pid_t>(pid));
+    });
 }
 
 }  // namespace triton::launcher

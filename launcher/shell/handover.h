@@ -57,7 +57,10 @@ public:
     void restore(SupervisorPolicy const& policy, UpgradeState& state);
 
 private:
-    void adopt_processes(SupervisorState const& state);
+    /// Calls `use` with each process that has a pid, always in the same order.
+    template <class Use>
+    void for_each_process(SupervisorState const& state, Use use) const;
+    void adopt_processes(UpgradeState const& state);
 
     Rooms rooms_;
 };

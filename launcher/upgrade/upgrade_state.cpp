@@ -527,6 +527,7 @@ constexpr void describe(A& a, UpgradeState const*) {
     a("pid_files", &UpgradeState::pid_files);
     a("left_trees", &UpgradeState::left_trees);
     a("hunts", &UpgradeState::hunts);
+    a("marks", &UpgradeState::marks);
     a("file_changes", &UpgradeState::file_changes);
     a("watched_files", &UpgradeState::watched_files);
     a("configuration_watch", &UpgradeState::configuration_watch);

@@ -136,7 +136,7 @@ TEST_F(ProcessTreesTest, AfterAnUpgradeAChangedMarkCountsForNothing) {
     for (std::uint64_t const other : {FakeSys::unset, std::uint64_t{0}}) {
         sys.marks = {{300, process::highest_mark}, {500, process::highest_mark}};
         sys.rising_marks = {{300, other}};
-        children.adopt({ProgramId{0}, ProcessNumber{2}}, Pid{300});
+        children.adopt({ProgramId{0}, ProcessNumber{2}}, Pid{300}, std::nullopt);
         sys.dead = {{300, 0}};
         trees.before_reaping({ProgramId{0}, ProcessNumber{2}}, 300);
         bool const is_older = other == FakeSys::unset;
@@ -144,6 +144,17 @@ TEST_F(ProcessTreesTest, AfterAnUpgradeAChangedMarkCountsForNothing) {
                                       : ElementsAre("kill -300 9"));
         children.follow({ProgramId{0}, ProcessNumber{2}}, Pid{300}, Pid{301});
     }
+}
+
+/// The version before knew its mark, which the process itself may have changed since.
+TEST_F(ProcessTreesTest, AfterAnUpgradeAMarkThatWasHandedOnCounts) {
+    run(one_program);
+    std::uint64_t const mark = sys.last_files.mark - 1000;
+    sys.marks = {{300, 0}, {500, mark}};
+    children.adopt({ProgramId{0}, ProcessNumber{2}}, Pid{300}, mark);
+    sys.dead = {{300, 0}};
+    trees.before_reaping({ProgramId{0}, ProcessNumber{2}}, 300);
+    EXPECT_THAT(calls(), Contains("kill 500 9"));
 }
 
 /// Who waits for a stop waits for all that the process has started, but not for ever.

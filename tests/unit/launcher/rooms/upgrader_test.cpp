@@ -39,6 +39,7 @@ protected:
         UpgradeState state = RoomsSubject::state();
         if (handed) state.notify.pipes.push_back({{0, 1}, handed.get()});
         state.history.ends = ends;
+        state.marks = marks;
         if (watch) state.files_watch = state.configuration_watch = PathWatcher::Handed{watch.get(), {1, 2}};
         return state;
     }
@@ -70,6 +71,7 @@ protected:
     UniqueFd handed;  // what is to be handed over beside the state
     UniqueFd watch;
     std::vector<EndRecord> ends;
+    std::vector<std::uint64_t> marks;
     int state_fd = -1;
     bool is_inherited = false;
     std::string state_text;
@@ -149,6 +151,16 @@ TEST_F(UpgraderTest, WatchesGoOnInAVersionThatTakesThem) {
     }
 }
 
+TEST_F(UpgraderTest, MarksGoOnInAVersionThatTakesThem) {
+    marks = {7};
+    for (bool const takes : {false, true}) {
+        answer(takes ? "fit to take over: 2.0\ntakes marks\n" : "fit to take over: 2.0\n");
+        upgrade();
+        until([&] { return executed.size() == (takes ? 2 : 1); });
+        EXPECT_EQ(state_text.find("\"marks\":[7]") != state_text.npos, takes) << state_text;
+    }
+}
+
 /// An older version would refuse what it does not know, and it is not worth that.
 TEST_F(UpgraderTest, PastEndsGoOnInAVersionThatTakesThem) {
     ends = {{.program = 0, .number = 1, .sequence = 1, .time = 2}};
@@ -163,7 +175,7 @@ TEST_F(UpgraderTest, PastEndsGoOnInAVersionThatTakesThem) {
 TEST_F(UpgraderTest, TheCheckSaysThatThisVersionTakesWatches) {
     UpgradeCheck const checked = check_upgrade(write_upgrade_state({}), options, environment);
     EXPECT_THAT(checked.output, testing::StartsWith("fit to take over: "));
-    EXPECT_THAT(checked.output, testing::EndsWith("\ntakes watches\ntakes history\n"));
+    EXPECT_THAT(checked.output, testing::EndsWith("\ntakes watches\ntakes history\ntakes marks\n"));
 }
 
 TEST_F(UpgraderTest, TheCheckLeavesWhatItHasCompiled) {

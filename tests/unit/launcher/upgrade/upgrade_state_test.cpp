@@ -173,6 +173,7 @@ UpgradeState odd_state() {
     state.probes.back().stream = config::LogStream::err;
     state.pid_files = {{1, 2, 91, 92, 93, 94}, {}};
     state.hunts = {{1, 2, UINT64_MAX}, {}};
+    state.marks = {0, UINT64_MAX};
     state.file_changes = {{3, "/etc/\xff.pem", at(95s)}, {}};
     state.history.ends = {{1, 2, 3, 4'000'000, std::chrono::seconds(5), 137, 2, 19, Fault::unhealthy, true, true}, {}};
     state.history.results = {{1, 2, 3, true, 4, 5'000'000, "exit code 7", "out\n\xff"}, {}};
@@ -272,6 +273,7 @@ TEST(UpgradeState, GoesThroughTextWhole) {
     EXPECT_EQ(again.probes, state.probes);
     EXPECT_EQ(again.pid_files, state.pid_files);
     EXPECT_EQ(again.hunts, state.hunts);
+    EXPECT_EQ(again.marks, state.marks);
     EXPECT_EQ(again.file_changes, state.file_changes);
     EXPECT_EQ(again.watched_files, state.watched_files);
     EXPECT_EQ(again.history, state.history);
