@@ -22,10 +22,11 @@ struct Column {
     std::string (*text)(Item const&... item);
 };
 
-/// The columns that a list with commas names, in its order. Errors: `invalid`: there is no such column.
+/// The columns that a list with commas names, in its order; all of them when it is empty. Errors: `invalid`: there is no such column.
 template <class... Item>
 Result<std::vector<Column<Item...>>> choose_columns(std::span<Column<Item...> const> known, std::string_view wanted) {
     std::vector<Column<Item...>> chosen;
+    if (wanted.empty()) chosen.assign(known.begin(), known.end());
     while (!wanted.empty()) {
         std::size_t const comma = std::min(wanted.find(','), wanted.size());
         std::string_view const name = wanted.substr(0, comma);

@@ -1,10 +1,8 @@
 #pragma once
 
-#include <expected>
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -12,20 +10,12 @@
 #include "host/info/client/client.h"
 #include "host/machine/listing.h"
 #include "lib/base/result.h"
+#include "programs/frame/frame.h"
 
 namespace triton::program {
 
-/// Why a command has failed. Its exit code is that of the error's kind: 1 it failed, 2 usage, 3 nobody answers, 4 out
-/// of time.
-using Outcome = Result<>;
-
 /// The options on the command line, before and after the command's name.
-struct Options {
-    std::string root = {};
-    std::string socket = {};  ///< empty: the one below `root`
-    bool has_json_errors = false;
-
-    std::vector<std::string> words = {};
+struct Options : FrameOptions {
     std::string fields = {};
     bool is_full = false;
     bool as_json = false;
@@ -42,14 +32,7 @@ struct Options {
     int count = 0;     ///< 0: for ever
 };
 
-/// A command: its row here is its place in the usage text, the manual's synopsis and the completions.
-struct Command {
-    std::string_view name;
-    std::string_view arguments;
-    std::string_view description;
-    void (*add_options)(CLI::App& app, Options& options);
-    Outcome (*run)(Options const& options);
-};
+using Command = CommandRow<Options>;
 
 /// The commands of each area; commands() has them all.
 std::span<Command const> look_commands();
@@ -58,19 +41,11 @@ std::span<Command const> top_commands();
 std::span<Command const> commands();
 Command const* find_command(std::string_view name);
 
-/// Builds the command line's model. `chosen` is set to the command when it is parsed.
-void build(CLI::App& app, Options& options, Command const*& chosen);
-std::string usage_text();
-void add_words(CLI::App& app, Options& options);
+extern Frame const vminfo_frame;
 
 /// vminfod, for this command.
 info::Client client_of(Options const& options);
 /// The conditions that words say. `what`: "filter", for the message.
 Result<std::vector<machine::Filter>> filters_of(std::span<std::string const> words, std::string_view what);
-/// Checks the number of a command's words. Errors: invalid.
-Outcome expect_words(Options const& options, std::string_view command, std::size_t least, std::size_t most);
-
-/// Data for standard output. A missing reader is not an error. Returns whether there is one.
-Result<bool> print(std::string_view text);
 
 }  // namespace triton::program

@@ -135,8 +135,8 @@ void add_events(CLI::App& app, Options& options) {
 }  // namespace
 
 std::span<Command const> event_commands() {
-    static constexpr auto rows =
-        std::to_array<Command>({{"events", "[-fjr] [VM]", "prints changes as they happen", add_events, run_events}});
+    static constexpr auto rows = std::to_array<Command>(
+        {{"events", "[-fjr] [VM]", "prints changes as they happen", "", add_events, run_events}});
     return rows;
 }
 

@@ -112,7 +112,6 @@ Outcome run_vm(Options const& options) {
     return {};
 }
 
-void add_nothing(CLI::App&, Options&) {}
 void add_status(CLI::App& app, Options& options) {
     app.add_flag("-j", options.as_json, "Prints JSON.");
     app.add_flag("-f", options.is_full, "Adds the log of full refreshes, and the figures of the HTTP servers.");
@@ -130,10 +129,10 @@ void add_vm(CLI::App& app, Options& options) {
 
 std::span<Command const> look_commands() {
     static constexpr auto rows = std::to_array<Command>({
-        {"ping", "", "prints pong when vminfod answers", add_nothing, run_ping},
-        {"status", "[-j] [-f]", "prints what vminfod does, and for whom", add_status, run_status},
-        {"vm", "[--fresh] VM", "prints all properties of a VM as JSON", add_vm, run_vm},
-        {"vms", "[-o F,F] [F=V]...", "prints all VMs as JSON", add_vms, run_vms},
+        {"ping", "", "prints pong when vminfod answers", "", add_nothing, run_ping},
+        {"status", "[-j] [-f]", "prints what vminfod does, and for whom", "", add_status, run_status},
+        {"vm", "[--fresh] VM", "prints all properties of a VM as JSON", "", add_vm, run_vm},
+        {"vms", "[-o F,F] [F=V]...", "prints all VMs as JSON", "", add_vms, run_vms},
     });
     return rows;
 }

@@ -55,7 +55,7 @@ void add_top(CLI::App& app, Options& options) {
 
 std::span<Command const> top_commands() {
     static constexpr auto rows = std::to_array<Command>(
-        {{"top", "[-s WHAT] [-d SECONDS] [-n COUNT]", "prints what VMs use, and refreshes it", add_top, run_top}});
+        {{"top", "[-s WHAT] [-d SECONDS] [-n COUNT]", "prints what VMs use, and refreshes it", "", add_top, run_top}});
     return rows;
 }
 

@@ -435,8 +435,6 @@ Outcome run_gc(Options const& options) {
     return {};
 }
 
-void add_nothing(CLI::App& /*app*/, Options& /*options*/) {}
-
 Outcome run_retry(Options const& options) {
     auto client = TRY(ManagerClient::connect(options));
     TRY(client.call("Retry", "{}"));

@@ -9,6 +9,8 @@
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/text/printable.h"
+#include "lib/text/width.h"
+#include "programs/frame/columns.h"
 #include "programs/volumeadm/command_line.h"
 #include "programs/volumeadm/manager_client.h"
 
@@ -16,11 +18,7 @@ namespace triton::program {
 
 namespace {
 
-struct Column {
-    std::string_view name;
-    std::string_view header;
-    std::string (*text)(std::string const& key, json::Object const& status);
-};
+using StatusColumn = Column<std::string, json::Object>;  // of its key and its status
 
 std::string shown_size(std::uint64_t bytes) {
     if (bytes == 0) return "-";
@@ -57,7 +55,7 @@ std::string text_or_dash(json::Object const& status, std::string_view name) {
     return text.empty() ? "-" : text;
 }
 
-constexpr auto volume_columns = std::to_array<Column>({
+constexpr auto volume_columns = std::to_array<StatusColumn>({
     {"key", "KEY", [](std::string const& key, json::Object const&) { return key; }},
     {"name", "NAME",
      [](std::string const&, json::Object const& status) { return text_or_dash(status, "DisplayName"); }},
@@ -77,7 +75,7 @@ constexpr auto volume_columns = std::to_array<Column>({
 });
 constexpr std::string_view usual_volume_columns = "key,name,state,size,format,refs,error";
 
-constexpr auto content_columns = std::to_array<Column>({
+constexpr auto content_columns = std::to_array<StatusColumn>({
     {"id", "CONTENT", [](std::string const& key, json::Object const&) { return key; }},
     {"state", "STATE", [](std::string const&, json::Object const& status) { return state_of(status); }},
     {"format", "FORMAT", [](std::string const&, json::Object const& status) { return text_or_dash(status, "Format"); }},
@@ -116,7 +114,7 @@ std::string shown_key(std::string const& key, json::Object const& /*status*/) { 
 std::string shown_state(std::string const& /*key*/, json::Object const& status) { return state_of(status); }
 std::string shown_error(std::string const& /*key*/, json::Object const& status) { return error_of(status); }
 
-constexpr auto blob_columns = std::to_array<Column>({
+constexpr auto blob_columns = std::to_array<StatusColumn>({
     {"sha256", "SHA256", shown_key},
     {"state", "STATE", shown_state},
     {"done", "DONE", shown_bytes<"CurrentSize">},
@@ -126,7 +124,7 @@ constexpr auto blob_columns = std::to_array<Column>({
     {"url", "URL", shown_text<"RelativeURL">},
     {"error", "ERROR", shown_error},
 });
-constexpr auto download_columns = std::to_array<Column>({
+constexpr auto download_columns = std::to_array<StatusColumn>({
     {"sha256", "SHA256", shown_key},
     {"state", "STATE", shown_state},
     {"done", "DONE", shown_bytes<"CurrentSize">},
@@ -134,14 +132,14 @@ constexpr auto download_columns = std::to_array<Column>({
     {"name", "NAME", shown_text<"Name">},
     {"error", "ERROR", shown_error},
 });
-constexpr auto verification_columns = std::to_array<Column>({
+constexpr auto verification_columns = std::to_array<StatusColumn>({
     {"sha256", "SHA256", shown_key},
     {"state", "STATE", shown_state},
     {"size", "SIZE", shown_bytes<"Size">},
     {"name", "NAME", shown_text<"Name">},
     {"error", "ERROR", shown_error},
 });
-constexpr auto certificates_columns = std::to_array<Column>({
+constexpr auto certificates_columns = std::to_array<StatusColumn>({
     {"uuid", "HOLDER", shown_key},
     {"state", "STATE", shown_state},
     {"count", "CERTIFICATES",
@@ -151,13 +149,13 @@ constexpr auto certificates_columns = std::to_array<Column>({
     {"publisher", "PUBLISHER", shown_text<"Publisher">},
     {"error", "ERROR", shown_error},
 });
-constexpr auto user_columns = std::to_array<Column>({
+constexpr auto user_columns = std::to_array<StatusColumn>({
     {"key", "KEY", shown_key},
     {"user", "USER", shown_text<"AppUUID">},
     {"state", "STATE", shown_state},
     {"size", "SIZE", shown_bytes<"MaxVolSize">},
 });
-constexpr auto disk_columns = std::to_array<Column>({
+constexpr auto disk_columns = std::to_array<StatusColumn>({
     {"key", "KEY", shown_key},
     {"format", "FORMAT", shown_text<"DiskType">},
     {"used", "USED", shown_bytes<"UsedBytes">},
@@ -169,7 +167,7 @@ constexpr auto disk_columns = std::to_array<Column>({
 struct Listed {
     std::string_view name;
     std::string_view kind;
-    std::span<Column const> columns;
+    std::span<StatusColumn const> columns;
     std::string_view usual = {};  ///< empty: all
 };
 constexpr auto listed_kinds = std::to_array<Listed>({
@@ -196,39 +194,6 @@ Result<Listed> listed_kind(Options const& options) {
     return fail("--kind is one of " + names);
 }
 
-Result<std::vector<Column>> choose_columns(std::span<Column const> known, std::string_view wanted) {
-    std::vector<Column> chosen;
-    if (wanted.empty()) chosen.assign(known.begin(), known.end());
-    while (!wanted.empty()) {
-        std::size_t const comma = std::min(wanted.find(','), wanted.size());
-        std::string_view const name = wanted.substr(0, comma);
-        auto const column = std::ranges::find(known, name, &Column::name);
-        if (column == known.end()) return fail("there is no column " + json::shown(name));
-        chosen.push_back(*column);
-        wanted.remove_prefix(std::min(comma + 1, wanted.size()));
-    }
-    return chosen;
-}
-
-std::string table_of(std::vector<std::vector<std::string>> const& rows) {
-    std::vector<std::size_t> widths;
-    for (auto const& row : rows) {
-        widths.resize(std::max(widths.size(), row.size()));
-        for (std::size_t i = 0; i < row.size(); ++i)
-            widths[i] = std::max(widths[i], row[i].size());
-    }
-    std::string text;
-    for (auto const& row : rows) {
-        std::string line;
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            line += row[i];
-            if (i + 1 < row.size()) line.append(widths[i] - row[i].size() + 2, ' ');
-        }
-        text += line + "\n";
-    }
-    return text;
-}
-
 void add_list_options(CLI::App& app, Options& options) {
     app.add_flag("-c,--content", options.is_of_content, "Content trees instead of volumes.");
     app.add_option("-k,--kind", options.kind, "volumes (default), content, blobs, downloads, verifications, ..");
@@ -248,17 +213,11 @@ Outcome run_list(Options const& options) {
         TRY(print(std::move(out.close(']')).text() + "\n"));
         return {};
     }
-    auto const columns = TRY(choose_columns(listed.columns, options.fields.empty() ? listed.usual : options.fields));
-    std::vector<std::vector<std::string>> rows;
-    if (!options.without_header) {
-        for (std::vector<std::string>& header = rows.emplace_back(); Column const& column : columns)
-            header.emplace_back(column.header);
-    }
-    for (auto const& [key, status] : statuses) {
-        for (std::vector<std::string>& row = rows.emplace_back(); Column const& column : columns)
-            row.push_back(text::printable(column.text(key, status)));
-    }
-    TRY(print(table_of(rows)));
+    TableRows table(TRY(choose_columns(listed.columns, options.fields.empty() ? listed.usual : options.fields)),
+                    !options.without_header);
+    for (auto const& [key, status] : statuses)
+        table.add(key, status);
+    TRY(print(table.text()));
     return {};
 }
 
@@ -316,7 +275,7 @@ Outcome run_show(Options const& options) {
         out.value(member.node);
         rows.push_back({member.key, text::printable(text ? *text : out.text())});
     }
-    std::string text = table_of(rows);
+    std::string text = text::aligned(rows);
     auto const lines = meant.kind.empty() ? std::vector<std::string>() : TRY(read_why(options, meant.kind, meant.key));
     for (std::string const& line : lines)
         text += text::printable(line) + "\n";
@@ -434,8 +393,8 @@ std::span<Command const> look_commands() {
          run_get},
         {"show", "VOLUME", "prints all that is known of a volume or content tree", "volumeadm show data", add_words,
          run_show},
-        {"metrics", "", "prints counts and bytes in OpenMetrics", "volumeadm metrics >volumes.prom",
-         [](CLI::App&, Options&) {}, run_metrics},
+        {"metrics", "", "prints counts and bytes in OpenMetrics", "volumeadm metrics >volumes.prom", add_nothing,
+         run_metrics},
         {"why", "VOLUME", "says why it is as it is, and what would help", "volumeadm why data", add_words, run_why},
         {"watch", "[VOLUME] [-j] [--until STATE]", "prints what is, and then each change",
          "volumeadm watch data --until CREATED_VOLUME --timeout 60", add_watch_options, run_watch},

@@ -110,10 +110,10 @@ FOLDERS = {
         "lib/base lib/json lib/flags lib/log lib/daemon lib/varlink host/storage host/content host/image host/systemd host/volume host/volume/keep host/volume/work",
     ),
     "programs/volumeadm": (
-        "triton::program", "lib/base lib/text lib/command lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep host/volume/work programs/completion"
+        "triton::program", "lib/base lib/text lib/json lib/varlink host/storage host/content host/image host/volume host/volume/keep host/volume/work programs/completion programs/frame"
     ),
     "programs/vmadm": ("triton::program", "lib/base lib/text lib/command lib/json lib/files lib/varlink host/storage host/image host/network host/machine host/systemd host/parts host/info/client programs/completion"),
-    "programs/vminfo": ("triton::program", "lib/base lib/text lib/command lib/json host/machine host/info/client programs/completion"),
+    "programs/vminfo": ("triton::program", "lib/base lib/text lib/json host/machine host/info/client programs/completion programs/frame"),
     "programs/triton-launch": (
         "triton::program",
         "lib/base lib/text lib/json lib/flags lib/log config launcher/wrap launcher/plan launcher/services launcher/control launcher/upgrade"
