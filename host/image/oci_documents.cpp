@@ -44,6 +44,11 @@ OciKind kind_of(std::string_view media_type) {
     return row == media_types.end() ? OciKind::other : row->kind;
 }
 
+bool is_config_type(std::string_view media_type) {
+    return kind_of(media_type) == OciKind::config ||
+           std::ranges::find(role::old_config_types, media_type) != role::old_config_types.end();
+}
+
 struct OciReading : json::Reading {
     OciReading() : json::Reading(oci_limits.problems) {}
 };
@@ -70,8 +75,8 @@ using ShortText = json::Kind<read_short_text, short_text>;
 
 std::span<json::Field<Platform, OciReading> const> table(json::TableOf<Platform, OciReading>) {
     static constexpr std::array<json::Field<Platform, OciReading>, 3> rows{{
-        {.name = "os", .need = Need::required, .value = as<&Platform::os, ShortText>},
-        {.name = "architecture", .need = Need::required, .value = as<&Platform::architecture, ShortText>},
+        {.name = "os", .value = as<&Platform::os, ShortText>},
+        {.name = "architecture", .value = as<&Platform::architecture, ShortText>},
         {.name = "variant", .value = as<&Platform::variant, ShortText>},
     }};
     return rows;
@@ -198,7 +203,8 @@ struct ConfigDocument {
 template <std::string Platform::* member>
 constexpr json::Value<ConfigDocument, OciReading> of_platform{
     &short_text, [](json::Node const& node, json::Where const& at, ConfigDocument& document, OciReading& reading) {
-        if (auto text = ShortText::read(node, at, reading)) document.platform.*member = *std::move(text);
+        if (auto text = ShortText::read(node, at, reading); text && !text->empty())
+            document.platform.*member = *std::move(text);
     }};
 
 std::span<json::Field<ConfigDocument, OciReading> const> table(json::TableOf<ConfigDocument, OciReading>) {
@@ -209,8 +215,8 @@ std::span<json::Field<ConfigDocument, OciReading> const> table(json::TableOf<Con
                 document.execution = *members;
         }};
     static constexpr std::array<json::Field<ConfigDocument, OciReading>, 6> rows{{
-        {.name = "os", .need = Need::required, .value = of_platform<&Platform::os>},
-        {.name = "architecture", .need = Need::required, .value = of_platform<&Platform::architecture>},
+        {.name = "os", .value = of_platform<&Platform::os>},
+        {.name = "architecture", .value = of_platform<&Platform::architecture>},
         {.name = "variant", .value = of_platform<&Platform::variant>},
         {.name = "created", .value = as<&ConfigDocument::created, ShortText>},
         {.name = "config", .value = execution},
@@ -254,7 +260,7 @@ Result<OciKind> kind_of_document(Document const& document, std::string_view medi
 
 Result<OciManifest> check_manifest(Document&& document, std::string_view what) {
     OciManifest manifest{.config = *std::move(document.config), .layers = *std::move(document.layers)};
-    if (kind_of(manifest.config.media_type) != OciKind::config) {
+    if (!is_config_type(manifest.config.media_type)) {
         return fail(ErrorKind::unsupported, std::string(what) + " is not of a container image: its configuration is " +
                                                 json::shown(manifest.config.media_type));
     }
@@ -316,17 +322,23 @@ Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std
                      .execution = std::move(document->execution)};
 }
 
-Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted, std::string_view what) {
+Result<std::vector<Descriptor>> choose_manifests(OciIndex const& index, Platform const& wanted, std::string_view what) {
     std::vector<std::optional<Platform>> offered;
     std::vector<std::string> texts;
     std::vector<Descriptor const*> candidates;
     for (Descriptor const& one : index.manifests) {
         if (one.kind != OciKind::manifest && one.kind != OciKind::index) continue;
+        // An attestation of BuildKit, which is about another one.
+        if (one.platform && one.platform->os == "unknown" && one.platform->architecture == "unknown") continue;
         candidates.push_back(&one);
         offered.push_back(one.platform);
-        texts.push_back(one.platform ? json::shown(one.platform->text()) : "(one without a platform)");
+        bool const is_named = one.platform && !one.platform->architecture.empty();
+        texts.push_back(is_named ? json::shown(one.platform->text()) : "(one without a platform)");
     }
-    if (auto const best = select_platform(offered, wanted)) return *candidates[*best];
+    std::vector<Descriptor> chosen;
+    for (std::size_t const i : select_platforms(offered, wanted))
+        chosen.push_back(*candidates[i]);
+    if (!chosen.empty()) return chosen;
     return fail(ErrorKind::not_found,
                 std::string(what) + " has no image for " + wanted.text() + "; it has: " + listed(texts));
 }

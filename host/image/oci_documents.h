@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "host/content/verify_job.h"
 #include "host/image/platform.h"
 #include "lib/base/result.h"
 #include "lib/json/reader.h"
@@ -40,7 +41,7 @@ struct OciManifest {
 
 /// An image's own configuration. Source: image-spec, config.md.
 struct OciConfig {
-    Platform platform;
+    Platform platform;  ///< without an architecture if it names none
     std::string created;
     std::vector<std::string> diff_ids;  ///< "sha256:<hex>", lowest layer first
     json::Object execution;             ///< its "config": command, environment, user, labels ...
@@ -60,9 +61,9 @@ Result<OciConfig> read_oci_config(std::string_view text, std::size_t layers, std
 /// Source: image-spec, image-layout.md, "oci-layout file".
 Result<std::string> read_layout_version(std::string_view text, std::string_view what);
 
-/// The manifest of an index that runs on `wanted`; nested indexes count as manifests. Errors: `not_found`, with the
-/// platforms that it has.
-Result<Descriptor> choose_manifest(OciIndex const& index, Platform const& wanted, std::string_view what);
+/// The manifest of an index that runs on `wanted`; nested indexes count as manifests. If none does, those without a
+/// platform, whose configurations decide. Errors: `not_found`, with the platforms that it has.
+Result<std::vector<Descriptor>> choose_manifests(OciIndex const& index, Platform const& wanted, std::string_view what);
 
 /// The entry of a layout's index.json with that tag; without a tag the only entry. Errors: `not_found`, with the tags
 /// that it has.
@@ -71,7 +72,7 @@ Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::
 /// The header "Accept" for a request for a manifest.
 std::vector<std::string> accepted_media_types();
 
-inline constexpr std::size_t most_layers = 4096;
+inline constexpr std::size_t most_layers = role::most_layers;
 inline constexpr std::size_t most_manifests = 1024;
 inline constexpr std::uint64_t largest_document = 4 << 20;
 inline constexpr std::uint64_t largest_layer = std::uint64_t{1} << 40;

@@ -6,32 +6,79 @@
 
 #include "host/image/chain_id.h"
 #include "host/image/manifest.h"
+#include "lib/json/text.h"
 
 namespace triton::image {
 
 namespace {
 
 constexpr int deepest_index = 2;  // in practice there is at most an index of indexes
+constexpr int most_tried = 16;    // manifests without a platform, whose configurations are fetched
 constexpr std::size_t shown_digest_digits = 12;
 constexpr std::size_t name_limit = 512;
 constexpr std::size_t version_limit = 128;
 
-/// The manifest that an index leads to, or the document itself.
+/// The manifest that an index leads to, or the document itself, with its configuration.
 struct Chosen {
     OciDocument document;
     OciManifest manifest;
+    OciDocument config_document;
+    OciConfig config;
+    Platform platform;  ///< according to the index, else to the configuration
 };
 
-Result<Chosen> choose(OciOrigin& origin, OciDocument document, Platform const& wanted, std::string const& what) {
-    for (int depth = 0; depth <= deepest_index; ++depth) {
-        auto read = TRY(read_index_or_manifest(document.json, document.media_type, what));
+/// Chooses the manifest for a platform, from the document down. One that an index has for that platform is taken
+/// whatever its configuration says, as docker and skopeo do.
+class Choice {
+public:
+    Choice(OciOrigin& origin, Platform const& wanted, std::string const& what)
+        : origin_(&origin), wanted_(&wanted), what_(&what) {}
+
+    Result<Chosen> choose(OciDocument document, std::optional<Platform> const& said, int depth = 0) {
+        auto read = TRY(read_index_or_manifest(document.json, document.media_type, *what_));
         if (auto* const manifest = std::get_if<OciManifest>(&read))
-            return Chosen{std::move(document), std::move(*manifest)};
-        Descriptor const next = TRY(choose_manifest(std::get<OciIndex>(read), wanted, what));
-        document = TRY(origin.document(next, role::DocumentKind::image));
+            return take(std::move(document), std::move(*manifest), said);
+        if (depth == deepest_index) {
+            return fail(ErrorKind::corrupt,
+                        *what_ + " has indexes in more than " + std::to_string(deepest_index) + " levels");
+        }
+        std::vector<std::string> others;
+        for (Descriptor const& next : TRY(choose_manifests(std::get<OciIndex>(read), *wanted_, *what_))) {
+            if (++tried_ > most_tried) break;
+            bool const is_named = next.platform && !next.platform->architecture.empty();
+            auto chosen = choose(TRY(origin_->document(next, role::DocumentKind::image)),
+                                 is_named ? next.platform : std::nullopt, depth + 1);
+            if (chosen || chosen.error().kind != ErrorKind::unsupported || is_named) return chosen;
+            others.push_back(chosen.error().text());
+        }
+        if (others.size() == 1) return fail(ErrorKind::unsupported, others.front());
+        return std::unexpected(Error{.kind = ErrorKind::not_found,
+                                     .attempted = {},
+                                     .reason = *what_ + " has no image for " + wanted_->text(),
+                                     .details = std::move(others)});
     }
-    return fail(ErrorKind::corrupt, what + " has indexes in more than " + std::to_string(deepest_index) + " levels");
-}
+
+private:
+    Result<Chosen> take(OciDocument document, OciManifest manifest, std::optional<Platform> const& said) {
+        OciDocument config_document = TRY(origin_->document(manifest.config, role::DocumentKind::config));
+        OciConfig config =
+            TRY(read_oci_config(config_document.json, manifest.layers.size(), "the configuration of " + *what_));
+        bool const is_named = !config.platform.architecture.empty();
+        Platform const platform = canonical(said ? *said : is_named ? config.platform : *wanted_);
+        if (!fitness(platform, *wanted_)) {
+            return fail(ErrorKind::unsupported, *what_ + " is for " + json::shown(platform.text()) + ", and " +
+                                                    wanted_->text() + " is wanted; --platform " +
+                                                    json::shown(platform.text()) + " takes it");
+        }
+        return Chosen{std::move(document), std::move(manifest), std::move(config_document), std::move(config),
+                      platform};
+    }
+
+    OciOrigin* origin_;
+    Platform const* wanted_;
+    std::string const* what_;
+    int tried_ = 0;
+};
 
 std::vector<Layer> layers_of(OciManifest const& manifest, OciConfig const& config) {
     std::vector<Layer> layers;
@@ -44,12 +91,12 @@ std::vector<Layer> layers_of(OciManifest const& manifest, OciConfig const& confi
 }
 
 /// What a machine of the image starts with, for those that make one.
-json::Object further_of(OciDocument const& manifest, OciDocument const& config, OciConfig const& facts) {
+json::Object further_of(Chosen const& chosen) {
     json::Object oci;
-    oci.push_back({"manifest", {manifest.digest.text()}});
-    oci.push_back({"config", {config.digest.text()}});
-    oci.push_back({"platform", {facts.platform.text()}});
-    oci.push_back({"execution", {facts.execution}});
+    oci.push_back({"manifest", {chosen.document.digest.text()}});
+    oci.push_back({"config", {chosen.config_document.digest.text()}});
+    oci.push_back({"platform", {chosen.platform.text()}});
+    oci.push_back({"execution", {chosen.config.execution}});
     json::Object further;
     further.push_back({"oci", {std::move(oci)}});
     return further;
@@ -85,14 +132,9 @@ Result<OciDocument> resolve(OciOrigin& origin) { return origin.root(); }
 
 Result<Plan> plan_oci(OciOrigin& origin, OciDocument const& root, OciName const& name, ImportOptions const& options) {
     Platform const wanted = options.platform.value_or(host_platform());
-    auto chosen = TRY(choose(origin, root, wanted, name.reference));
-    OciDocument const config = TRY(origin.document(chosen.manifest.config, role::DocumentKind::config));
-    OciConfig const facts =
-        TRY(read_oci_config(config.json, chosen.manifest.layers.size(), "the configuration of " + name.reference));
-    if (!fitness(facts.platform, wanted)) {
-        return fail(ErrorKind::unsupported, name.reference + " is for " + facts.platform.text() + ", and " +
-                                                wanted.text() + " is wanted; --platform takes another");
-    }
+    auto chosen = TRY(Choice(origin, wanted, name.reference).choose(root, std::nullopt));
+    OciConfig const& facts = chosen.config;
+    OciDocument const& config = chosen.config_document;
     Uuid const uuid = uuid_of_name(image_space(), config.digest.text());
     std::string version = !options.version.empty() ? options.version : name.version;
     if (version.empty()) version = chosen.document.digest.hex().substr(0, shown_digest_digits);
@@ -101,14 +143,14 @@ Result<Plan> plan_oci(OciOrigin& origin, OciDocument const& root, OciName const&
                            .name = (options.name.empty() ? name.name : options.name).substr(0, name_limit),
                            .version = version.substr(0, version_limit),
                            .type = ImageType::docker,
-                           .published_at = facts.created,
-                           .further = further_of(chosen.document, config, facts)}));
+                                           .published_at = facts.created,
+                                           .further = further_of(chosen)}));
     Plan plan{.image = {.manifest = std::move(manifest),
                         .tree = {},
                         .source = name.source,
                         .reference = name.reference,
                         .digest = root.digest.text(),
-                        .platform = facts.platform.text()},
+                        .platform = chosen.platform.text()},
               .layers = layers_of(chosen.manifest, facts),
               .descriptors = std::move(chosen.manifest.layers),
               .diff_ids = facts.diff_ids,

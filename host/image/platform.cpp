@@ -32,6 +32,31 @@ constexpr std::array<MachineName, 10> machine_names{{
     {"loongarch64", "loong64", ""},
 }};
 
+struct OtherName {
+    std::string_view name;
+    std::string_view architecture;
+    std::string_view variant;  ///< when none is named
+};
+/// What some tools write instead of Go's names. Source: containerd, platforms, normalizeArch().
+constexpr std::array<OtherName, 9> other_names{{
+    {"x86_64", "amd64", ""},
+    {"x86-64", "amd64", ""},
+    {"aarch64", "arm64", ""},
+    {"armhf", "arm", "v7"},
+    {"armel", "arm", "v6"},
+    {"i386", "386", ""},
+    {"i486", "386", ""},
+    {"i586", "386", ""},
+    {"i686", "386", ""},
+}};
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    for (char& c : out)
+        if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+    return out;
+}
+
 /// The variant of an image that does not name one. Source: image-spec, image-index.md, "Platform Variants".
 int first_variant(std::string_view architecture) {
     if (architecture == "arm64") return 8;
@@ -74,12 +99,23 @@ Result<Platform> parse_platform(std::string_view text) {
     Platform platform;
     if (words.size() == 1) {
         platform.architecture = words[0];
-        return platform;
+        return canonical(platform);
     }
     platform.os = words[0];
     platform.architecture = words[1];
     if (words.size() == 3) platform.variant = words[2];
-    return platform;
+    return canonical(platform);
+}
+
+Platform canonical(Platform const& platform) {
+    Platform own{
+        .os = lower(platform.os), .architecture = lower(platform.architecture), .variant = lower(platform.variant)};
+    if (auto const row = std::ranges::find(other_names, own.architecture, &OtherName::name); row != other_names.end()) {
+        own.architecture = row->architecture;
+        if (own.variant.empty()) own.variant = row->variant;
+    }
+    if (!own.variant.empty() && is_digit(own.variant.front())) own.variant.insert(0, 1, 'v');
+    return own;
 }
 
 Platform host_platform() {
@@ -90,7 +126,9 @@ Platform host_platform() {
     return {.architecture = std::string(row->architecture), .variant = std::string(row->variant)};
 }
 
-std::optional<int> fitness(Platform const& offered, Platform const& wanted) {
+std::optional<int> fitness(Platform const& offered_as, Platform const& wanted_as) {
+    Platform const offered = canonical(offered_as);
+    Platform const wanted = canonical(wanted_as);
     if (offered.os != wanted.os || offered.architecture != wanted.architecture) return std::nullopt;
     auto const has = variant_number(offered);
     auto const can = variant_number(wanted);
@@ -98,17 +136,21 @@ std::optional<int> fitness(Platform const& offered, Platform const& wanted) {
     return *has <= *can ? has : std::nullopt;
 }
 
-std::optional<std::size_t> select_platform(std::span<std::optional<Platform> const> offered, Platform const& wanted) {
-    if (offered.size() == 1 && !offered.front()) return 0;
+std::vector<std::size_t> select_platforms(std::span<std::optional<Platform> const> offered, Platform const& wanted) {
     std::optional<std::size_t> best;
+    std::vector<std::size_t> unnamed;
     int best_fitness = -1;
     for (std::size_t i = 0; i < offered.size(); ++i) {
-        auto const fits = offered[i] ? fitness(*offered[i], wanted) : std::nullopt;
+        if (!offered[i] || offered[i]->architecture.empty()) {
+            unnamed.push_back(i);
+            continue;
+        }
+        auto const fits = fitness(*offered[i], wanted);
         if (!fits || *fits <= best_fitness) continue;
         best = i;
         best_fitness = *fits;
     }
-    return best;
+    return best ? std::vector{*best} : unnamed;
 }
 
 }  // namespace triton::image

@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/result.h"
 
@@ -21,7 +22,10 @@ struct Platform {
     bool operator==(Platform const&) const = default;
 };
 
-/// Reads "linux/amd64", "linux/arm/v7", "arm64". Errors: `invalid`.
+/// The same in the words of Go: "linux/aarch64/8" is "linux/arm64/v8".
+Platform canonical(Platform const& platform);
+
+/// Reads "linux/amd64", "linux/arm/v7", "arm64", also in other words ("x86_64"). Errors: `invalid`.
 Result<Platform> parse_platform(std::string_view text);
 
 /// The platform of this machine, by uname(2).
@@ -31,8 +35,8 @@ Platform host_platform();
 /// the architecture runs on a newer one, never the reverse.
 std::optional<int> fitness(Platform const& offered, Platform const& wanted);
 
-/// The best of an index's platforms; the first of equal ones. Entries without a platform (nullopt) do not fit, unless
-/// the index has only one entry.
-std::optional<std::size_t> select_platform(std::span<std::optional<Platform> const> offered, Platform const& wanted);
+/// The best of an index's platforms; the first of equal ones. If none fits, those that name no platform (nullopt, or
+/// one without an architecture): what they are for is in their configurations.
+std::vector<std::size_t> select_platforms(std::span<std::optional<Platform> const> offered, Platform const& wanted);
 
 }  // namespace triton::image

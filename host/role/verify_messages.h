@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -61,6 +62,13 @@ struct Check {
     Expected expected;
 };
 
+inline constexpr std::uint32_t most_layers = 4096;  ///< of an image
+
+/// What the descriptor of a configuration may have in place of its media type: what old registries have made of it, or
+/// nothing. Source: moby, distribution/registry.go, "defaultImageTypes".
+inline constexpr std::array<std::string_view, 4> old_config_types{"application/octet-stream", "application/json",
+                                                                  "text/html", ""};
+
 enum class DocumentKind : std::uint8_t {
     image,        ///< an index or a manifest, according to its content
     index,        ///< OCI image index, Docker manifest list
@@ -81,7 +89,7 @@ struct ReadDocument {
     DocumentKind kind = DocumentKind::other;
     Expected expected;
     std::string media_type = {};  ///< according to its parent, else to the server; empty: unknown
-    std::uint32_t most_layers = 128;
+    std::uint32_t most_layers = role::most_layers;
 };
 
 /// Job: read the header of a disk image. Has 1 descriptor: the image.

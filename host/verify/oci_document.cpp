@@ -60,6 +60,11 @@ std::optional<What> what_is(std::string_view media_type) {
     return row == media_types.end() ? std::nullopt : std::optional(row->what);
 }
 
+bool is_config_type(std::string_view media_type) {
+    return what_is(media_type) == What::config ||
+           std::ranges::find(role::old_config_types, media_type) != role::old_config_types.end();
+}
+
 std::unexpected<Error> unsupported(std::string reason) { return fail(ErrorKind::unsupported, std::move(reason)); }
 std::unexpected<Error> not_what_it_should_be(std::string reason, json::Reading&& reading) {
     Error error{ErrorKind::corrupt, "", std::move(reason), {}};
@@ -88,8 +93,8 @@ struct Platform {
 };
 std::span<json::Field<Platform> const> table(json::TableOf<Platform>) {
     static constexpr std::array<json::Field<Platform>, 4> rows{{
-        {.name = "os", .need = Need::required, .value = as<&Platform::os, Short>},
-        {.name = "architecture", .need = Need::required, .value = as<&Platform::architecture, Short>},
+        {.name = "os", .value = as<&Platform::os, Short>},
+        {.name = "architecture", .value = as<&Platform::architecture, Short>},
         {.name = "variant", .value = as<&Platform::variant, Short>},
         {.name = "os.version", .value = as<&Platform::os_version, Short>},
     }};
@@ -129,7 +134,7 @@ struct Descriptor {
 };
 std::span<json::Field<Descriptor> const> table(json::TableOf<Descriptor>) {
     static constexpr std::array<json::Field<Descriptor>, 6> rows{{
-        {.name = "mediaType", .need = Need::required, .value = as<&Descriptor::media_type, Short>},
+        {.name = "mediaType", .value = as<&Descriptor::media_type, Short>},
         {.name = "digest", .need = Need::required, .value = as<&Descriptor::digest, role::DigestText>},
         {.name = "size",
          .need = Need::required,
@@ -203,7 +208,7 @@ Result<std::string> check_manifest(ImageDocument const& document, role::ReadDocu
     std::string type = TRY(agree(request.media_type, document.media_type, What::manifest, oci_manifest));
     if (!document.config || !document.layers)
         return fail(ErrorKind::corrupt, "manifest lacks its config or its layers");
-    if (what_is(document.config->media_type) != What::config)
+    if (!is_config_type(document.config->media_type))
         return unsupported("config has the unknown media type " + json::quoted(document.config->media_type));
     TRY(check_layers(*document.layers, request.most_layers));
     return type;
@@ -259,8 +264,8 @@ struct ImageConfig {
 };
 std::span<json::Field<ImageConfig> const> table(json::TableOf<ImageConfig>) {
     static constexpr std::array<json::Field<ImageConfig>, 5> rows{{
-        {.name = "os", .need = Need::required, .value = as<&ImageConfig::os, Short>},
-        {.name = "architecture", .need = Need::required, .value = as<&ImageConfig::architecture, Short>},
+        {.name = "os", .value = as<&ImageConfig::os, Short>},
+        {.name = "architecture", .value = as<&ImageConfig::architecture, Short>},
         {.name = "variant", .value = as<&ImageConfig::variant, Short>},
         {.name = "rootfs",
          .need = Need::required,

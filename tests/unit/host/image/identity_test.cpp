@@ -44,7 +44,8 @@ TEST(Platform, IsRead) {
 TEST(Platform, TheBestThatRunsIsSelected) {
     using Offers = std::vector<std::optional<Platform>>;
     auto const select = [](Offers const& offers, std::string_view wanted) {
-        return select_platform(offers, *parse_platform(wanted));
+        auto const all = select_platforms(offers, *parse_platform(wanted));
+        return all.empty() ? std::nullopt : std::optional(all.front());
     };
     Offers const usual{Platform{"linux", "amd64", ""}, Platform{"linux", "arm", "v5"}, Platform{"linux", "arm", "v7"},
                        Platform{"linux", "arm64", "v8"}, Platform{"windows", "amd64", ""}};
@@ -60,8 +61,35 @@ TEST(Platform, TheBestThatRunsIsSelected) {
     EXPECT_EQ(select(levels, "linux/amd64/v2"), 2U);
     EXPECT_EQ(select(levels, "linux/amd64/v4"), 1U);
     EXPECT_EQ(select({std::nullopt}, "amd64"), 0U);
-    EXPECT_EQ(select({std::nullopt, std::nullopt}, "amd64"), std::nullopt);
     EXPECT_EQ(select({}, "amd64"), std::nullopt);
+    // Those that name no platform are for whom their configuration says, unless another one says so itself.
+    Offers const unnamed{std::nullopt, Platform{"linux", "arm64", ""}, Platform{"linux", "", ""}};
+    EXPECT_EQ(select_platforms(unnamed, *parse_platform("amd64")), (std::vector<std::size_t>{0, 2}));
+    EXPECT_EQ(select_platforms(unnamed, *parse_platform("arm64")), (std::vector<std::size_t>{1}));
+}
+
+TEST(Platform, OtherWordsForTheSameAreKnown) {
+    struct Row {
+        Platform written;
+        std::string canonical;
+    };
+    for (Row const& row : {Row{{"linux", "x86_64", ""}, "linux/amd64"},
+                           {{"Linux", "AMD64", ""}, "linux/amd64"},
+                           {{"linux", "x86-64", "2"}, "linux/amd64/v2"},
+                           {{"linux", "aarch64", "8"}, "linux/arm64/v8"},
+                           {{"linux", "arm64", "V8"}, "linux/arm64/v8"},
+                           {{"linux", "armhf", ""}, "linux/arm/v7"},
+                           {{"linux", "armel", ""}, "linux/arm/v6"},
+                           {{"linux", "i686", ""}, "linux/386"},
+                           {{"linux", "riscv64", ""}, "linux/riscv64"},
+                           {{"linux", "", ""}, "linux/"}}) {
+        EXPECT_EQ(canonical(row.written).text(), row.canonical);
+        EXPECT_EQ(canonical(canonical(row.written)), canonical(row.written));
+    }
+    EXPECT_EQ(parse_platform("linux/x86_64")->text(), "linux/amd64");
+    EXPECT_TRUE(fitness({"linux", "aarch64", "8"}, {"linux", "arm64", "v8"}));
+    EXPECT_TRUE(fitness({"linux", "x86_64", ""}, {"linux", "amd64", "v3"}));
+    EXPECT_FALSE(fitness({"linux", "x86_64", "3"}, {"linux", "amd64", ""}));
 }
 
 }  // namespace

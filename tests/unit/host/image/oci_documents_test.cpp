@@ -120,12 +120,19 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     OciIndex const index = index_of(descriptor(manifest_type, 'a', platform("arm64")) + "," +
                                     descriptor("application/x-attestation", 'd', platform("amd64")) + "," +
                                     descriptor(manifest_type, 'b', platform("amd64")));
-    EXPECT_EQ(choose_manifest(index, {.architecture = "amd64"}, "x")->digest, digest_of('b'));
-    EXPECT_EQ(choose_manifest(index, {.architecture = "s390x"}, "x").error().text(),
+    EXPECT_EQ(choose_manifests(index, {.architecture = "amd64"}, "x")->front().digest, digest_of('b'));
+    EXPECT_EQ(choose_manifests(index, {.architecture = "s390x"}, "x").error().text(),
               "x has no image for linux/s390x; it has: linux/arm64, linux/amd64");
-    OciIndex const unnamed = index_of(descriptor(manifest_type, 'a', "") + "," + descriptor(manifest_type, 'b', ""));
-    EXPECT_EQ(choose_manifest(unnamed, {.architecture = "amd64"}, "x").error().text(),
-              "x has no image for linux/amd64; it has: (one without a platform), (one without a platform)");
+    OciIndex const unnamed =
+        index_of(descriptor(manifest_type, 'a', "") + "," + descriptor(manifest_type, 'b', R"(,"platform":{})") + "," +
+                 descriptor(manifest_type, 'd', R"(,"platform":{"os":"unknown","architecture":"unknown"})") + "," +
+                 descriptor(manifest_type, 'e', platform("s390x")));
+    EXPECT_EQ(choose_manifests(unnamed, {.architecture = "amd64"}, "x")->size(), 2U);
+    EXPECT_EQ(choose_manifests(unnamed, {.architecture = "s390x"}, "x")->front().digest, digest_of('e'));
+    OciIndex const attested =
+        index_of(descriptor(manifest_type, 'd', R"(,"platform":{"os":"unknown","architecture":"unknown"})"));
+    EXPECT_EQ(choose_manifests(attested, {.architecture = "amd64"}, "x").error().text(),
+              "x has no image for linux/amd64; it has: none");
     auto const tag = [](std::string_view name) {
         return R"(,"annotations":{"org.opencontainers.image.ref.name":")" + std::string(name) + "\"}";
     };
@@ -143,6 +150,25 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
               "x: several images have this tag; @ and one of these instead of the tag names one: " + digest_of('a') +
                   ", " + digest_of('b'));
     EXPECT_EQ(choose_tag(latest('a', 'a'), "latest", "x")->digest, digest_of('a'));  // it has two names
+}
+
+TEST(OciDocuments, ConfigurationNeedsNoPlatformAndNoMediaType) {
+    for (std::string_view const type : {"application/octet-stream", "application/json", "text/html"})
+        EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor(type, 'c') + R"(,"layers":[)" +
+                                 descriptor(layer_type, 'a') + "]}"),
+                  "none");
+    EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":{"digest":")" + digest_of('c') +
+                             R"(","size":1},"layers":[)" + descriptor(layer_type, 'a') + "]}"),
+              "none");
+    std::string const layers = R"("rootfs":{"type":"layers","diff_ids":[")" + digest_of('1') + ""]
+}
+}
+";
+    for (std::string_view const platform : {"", R"("os":"","architecture":"",)", R"("os":"linux",)"}) {
+    auto const read = read_oci_config("{" + std::string(platform) + layers, 1, "x");
+    ASSERT_TRUE(read) << platform;
+    EXPECT_EQ(read->platform, Platform{}) << platform;
+}
 }
 
 }  // namespace
