@@ -105,19 +105,30 @@ Result<Manifest> read_given_manifest(Workshop& shop, std::string_view text) {
     return std::move(read.manifest);
 }
 
+/// Whether a directory has the images of docker save. Some writers make no "repositories", and an image may have a
+/// manifest.json of its own, so that is read, first in a process without rights.
+Result<bool> has_saved_images(Workshop& shop, int root) {
+    UniqueFd own(::openat(root, ".", O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!own) return fail(errno, "open a directory");
+    auto const directory = TRY(files::ConfinedDirectory::adopt(std::move(own)));
+    auto file = directory.open_file("manifest.json");
+    if (!file) return false;
+    if (entry_exists(root, "repositories")) return true;
+    role::ReadDocument const request{.kind = role::DocumentKind::other, .expected = {.maximum = largest_document}};
+    auto const document = content::check_document(shop.jobs(), request, std::move(file->fd));
+    TRY(shop.check_cancelled());
+    return document && read_saved_images(document->json, "manifest.json");
+}
+
 /// Checks that a file system is not an image in another format, which would become a machine without programs.
-Result<> check_is_root(int root, std::string const& path, bool is_directory) {
+Result<> check_is_root(Workshop& shop, int root, std::string const& path, bool is_directory) {
     auto const has = [root](char const* name) { return entry_exists(root, name); };
-    std::string const kind = is_directory ? "oci:" : "oci-archive:";
+    std::string const as_layout = is_directory ? "oci:" : "oci-archive:";
     if (has("oci-layout") && has("index.json"))
-        return fail(path + " is an OCI layout; imgadm import " + kind + path + " imports its image");
-    if (has("manifest.json") && has("repositories")) {
-        return fail(ErrorKind::unsupported, path +
-                                                " is what old versions of docker save write, and not a root file "
-                                                "system; skopeo copy docker-archive:FILE oci:DIRECTORY:TAG "
-                                                "makes a layout of it");
-    }
-    return {};
+        return fail(path + " is an OCI layout; imgadm import " + as_layout + path + " imports its image");
+    if (!TRY(has_saved_images(shop, root))) return {};
+    std::string const prefix = is_directory ? "oci:" : "docker-archive:";
+    return fail(path + " is what docker save writes; imgadm import " + prefix + path + " imports its image");
 }
 
 /// The work for a file of this host, of which the store has a copy. If that fails, the copy is of no use, unlike what
@@ -191,7 +202,7 @@ Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOpti
     UniqueFd const source = TRY(open_source(path, status));
     auto lease = TRY(WorkLease::make(shop, "import of " + path));
     Compression const compression = S_ISDIR(status.st_mode) ? Compression::none : compression_of(source.get());
-    if (S_ISDIR(status.st_mode)) TRY(check_is_root(source.get(), path, true));
+    if (S_ISDIR(status.st_mode)) TRY(check_is_root(shop, source.get(), path, true));
     if (S_ISREG(status.st_mode) && is_zfs_stream(source.get()))
         return fail(path + " is a ZFS stream; imgadm import -m MANIFEST -f " + path + " says what it is");
     content::Blob const blob = S_ISDIR(status.st_mode)
@@ -199,7 +210,7 @@ Result<Imported> import_path(Workshop& shop, std::string const& path, ImportOpti
                                    : TRY(store_file(shop, lease.id(), source.get(), {.maximum = largest_archive},
                                                     {.media_type = {}, .source = path}));
     auto imported = with_copy(shop, lease, blob, [&]() -> Result<Imported> {
-        auto const check = [&](int root) { return check_is_root(root, path, S_ISDIR(status.st_mode)); };
+        auto const check = [&](int root) { return check_is_root(shop, root, path, S_ISDIR(status.st_mode)); };
         Plan plan = TRY(plan_file(blob, compression, path, options));
         return install_archive(shop, blob, {}, std::move(plan), options, check);
     });
@@ -243,10 +254,7 @@ Result<> with_layout_archive(Workshop& shop, content::LeaseId lease, LayoutRefer
         UniqueFd const blob = TRY(shop.store.open_blob(archive.digest));
         auto const applied = builder.apply(blob.get(), ArchiveKind::plain, {}, [](role::Unpacking const&) {});
         if (!applied) return fail(applied.error().kind, "unpack " + reference.path, applied.error().text());
-        LayoutReference unpacked = reference;
-        unpacked.path = shop.pool->path(builder.name()) + "/root";
-        unpacked.is_archive = false;
-        auto const origin = TRY(open_layout(shop, lease, unpacked));
+        auto const origin = TRY(open_layout(shop, lease, reference, shop.pool->path(builder.name()) + "/root"));
         return work(*origin);
     };
     auto const worked = unpack_and_work();
@@ -266,8 +274,9 @@ Result<Imported> import_layout_archive(Workshop& shop, LayoutReference const& re
         imported = TRY(install_layers(shop, origin, std::move(plan), options));
         return {};
     };
-    TRY(with_layout_archive(shop, lease.id(), reference, import));
-    TRY(lease.end());
+    auto const worked = with_layout_archive(shop, lease.id(), reference, import);
+    TRY(lease.end());  // after an error, too: what was copied from an archive is there to be copied again
+    TRY(worked);
     return *std::move(imported);
 }
 

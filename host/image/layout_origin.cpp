@@ -1,4 +1,4 @@
-// An OCI layout in a directory. Source: OCI image-spec, image-layout.md.
+// An OCI layout in a directory, or what docker save writes. Source: OCI image-spec, image-layout.md.
 
 #include <utility>
 
@@ -27,7 +27,10 @@ public:
         TRY(check_version());
         auto const index = TRY(index_of_layout());
         if (!reference_.digest.empty()) return document(TRY(descriptor_of(reference_.digest)), role::DocumentKind::image);
-        return document(TRY(choose_tag(index, reference_.tag, shown())), role::DocumentKind::image);
+        Descriptor const chosen = TRY(choose_tag(index, reference_.tag, shown()));
+        auto found = TRY(document(chosen, role::DocumentKind::image));
+        found.name = chosen.image_name.empty() ? chosen.reference_name : chosen.image_name;
+        return found;
     }
 
     Result<OciDocument> document(Descriptor const& descriptor, role::DocumentKind kind) override {
@@ -38,13 +41,12 @@ public:
         role::ReadDocument const request{
             .kind = kind,
             .expected = {.maximum = largest_document, .size = descriptor.size, .digest = digest},
-            .media_type = descriptor.media_type,
-            .most_layers = most_layers};
+            .media_type = descriptor.media_type};
         auto document = store_document(*shop_, lease_, std::move(file.fd), request,
                                        {.media_type = descriptor.media_type, .source = shown()});
         if (!document) return about_layout(shown_blob(descriptor), std::move(document).error());
-        return OciDocument{document->digest, document->size, std::move(document->media_type),
-                           std::move(document->json)};
+        return OciDocument{
+            document->digest, document->size, std::move(document->media_type), std::move(document->json), {}};
     }
 
     Result<> bring(std::span<Descriptor const> layers, Watcher const& watcher) override {
@@ -85,10 +87,7 @@ private:
     }
 
     Result<OciIndex> index_of_layout() {
-        auto opened = directory_.open_file("index.json");
-        if (!opened && opened.error().kind == ErrorKind::not_found)
-            return fail(ErrorKind::not_found, reference_.path + " is not an OCI layout: it has no index.json");
-        auto file = TRY(std::move(opened));
+        auto file = TRY(directory_.open_file("index.json"));
         role::ReadDocument const request{.kind = role::DocumentKind::index, .expected = {.maximum = largest_document}};
         std::string const what = "index.json of " + shown();
         auto document = content::check_document(shop_->jobs(), request, std::move(file.fd));
@@ -119,10 +118,20 @@ private:
 
 }  // namespace
 
-Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
-                                               LayoutReference const& reference) {
-    auto directory = TRY(files::ConfinedDirectory::open(reference.path));
-    return std::make_unique<LayoutOrigin>(shop, lease, reference, std::move(directory));
+Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                                               std::string const& directory_path) {
+    auto directory = TRY(files::ConfinedDirectory::open(directory_path.empty() ? reference.path : directory_path));
+    bool const is_layout = TRY(directory.exists("index.json"));
+    if (!is_layout && TRY(directory.exists("manifest.json")))
+        return open_saved_images(shop, lease, reference, std::move(directory));
+    if (is_layout) return std::make_unique<LayoutOrigin>(shop, lease, reference, std::move(directory));
+    if (TRY(directory.exists("repositories")))
+        return fail(ErrorKind::unsupported, reference.path +
+                                                " was written by docker save before version 1.10, without digests; a "
+                                                "newer docker loads it, and saves it with them");
+    return fail(ErrorKind::not_found, reference.path +
+                                          " is neither an OCI layout, which has an index.json, nor of docker save, "
+                                          "which has a manifest.json");
 }
 
 }  // namespace triton::image

@@ -83,14 +83,21 @@ std::span<json::Field<Platform, OciReading> const> table(json::TableOf<Platform,
 }
 constexpr json::Shape platform_shape = json::object_shape("Platform");
 
-/// Reads the tag that a layout gives; nothing else matters.
+/// Reads the names that a layout gives; nothing else matters.
 void parse_annotations(json::Node const& node, json::Where const& at, Descriptor& descriptor, OciReading& reading) {
     auto const* const all = json::expect<json::Object>("an object", node, at, reading);
     if (!all) return;
-    auto const name = std::ranges::find(*all, "org.opencontainers.image.ref.name", &json::Member::key);
-    if (name == all->end()) return;
-    if (auto text = ShortText::read(name->node, json::Where{&at, name->key}, reading))
-        descriptor.reference_name = *std::move(text);
+    struct Row {
+        std::string_view key;
+        std::string Descriptor::* member;
+    };
+    for (Row const& row : {Row{"org.opencontainers.image.ref.name", &Descriptor::reference_name},
+                           Row{"io.containerd.image.name", &Descriptor::image_name}}) {
+        auto const name = std::ranges::find(*all, row.key, &json::Member::key);
+        if (name == all->end()) continue;
+        if (auto text = ShortText::read(name->node, json::Where{&at, name->key}, reading))
+            descriptor.*row.member = *std::move(text);
+    }
 }
 
 std::span<json::Field<Descriptor, OciReading> const> table(json::TableOf<Descriptor, OciReading>) {
@@ -167,27 +174,29 @@ std::span<json::Field<LayoutDocument, OciReading> const> table(json::TableOf<Lay
     return rows;
 }
 
-struct RootFs {
-    std::string type;
-    std::vector<std::string> diff_ids;
-};
-
-struct DiffIds {
+/// Reads at most `most` texts.
+template <class Text, std::size_t most>
+struct Texts {
     static constexpr json::Shape shape{.types = "array"};
     static std::optional<std::vector<std::string>> read(json::Node const& node, json::Where const& at,
                                                         OciReading& reading) {
         auto const* const array = json::expect<json::Array>("an array", node, at, reading);
         if (!array) return std::nullopt;
-        if (array->size() <= most_layers) return json::List<OciDigestText>::read(node, at, reading);
-        reading.problems.add(at, "has more than " + std::to_string(most_layers) + " entries");
+        if (array->size() <= most) return json::List<Text>::read(node, at, reading);
+        reading.problems.add(at, "has more than " + std::to_string(most) + " entries");
         return std::nullopt;
     }
+};
+
+struct RootFs {
+    std::string type;
+    std::vector<std::string> diff_ids;
 };
 
 std::span<json::Field<RootFs, OciReading> const> table(json::TableOf<RootFs, OciReading>) {
     static constexpr std::array<json::Field<RootFs, OciReading>, 2> rows{{
         {.name = "type", .need = Need::required, .value = as<&RootFs::type, ShortText>},
-        {.name = "diff_ids", .need = Need::required, .value = as<&RootFs::diff_ids, DiffIds>},
+        {.name = "diff_ids", .need = Need::required, .value = as<&RootFs::diff_ids, Texts<OciDigestText, most_layers>>},
     }};
     return rows;
 }
@@ -226,6 +235,31 @@ std::span<json::Field<ConfigDocument, OciReading> const> table(json::TableOf<Con
     }};
     return rows;
 }
+
+// manifest.json of docker save.
+
+/// Reads a path: relative, and nothing that leads out of a directory.
+std::optional<std::string> read_inner_path(json::Node const& node, json::Where const& at, json::Reading& reading) {
+    std::string const* const text = json::expect_string(node, at, reading);
+    if (!text) return std::nullopt;
+    constexpr std::size_t longest = 1024;
+    bool const is_short = !text->empty() && text->size() <= longest && text->find('\0') == std::string::npos;
+    if (is_short && text->front() != '/' && !("/" + *text + "/").contains("/../")) return *text;
+    reading.problems.add(at, json::quoted(*text) + " is not the path of a file in an archive");
+    return std::nullopt;
+}
+constexpr json::Shape inner_path{.types = "string", .shortest = 1, .longest = 1024};
+using InnerPath = json::Kind<read_inner_path, inner_path>;
+
+std::span<json::Field<SavedImage, OciReading> const> table(json::TableOf<SavedImage, OciReading>) {
+    static constexpr std::array<json::Field<SavedImage, OciReading>, 3> rows{{
+        {.name = "Config", .need = Need::required, .value = as<&SavedImage::config, InnerPath>},
+        {.name = "RepoTags", .value = as<&SavedImage::names, Texts<ShortText, most_manifests>>},
+        {.name = "Layers", .need = Need::required, .value = as<&SavedImage::layers, Texts<InnerPath, most_layers>>},
+    }};
+    return rows;
+}
+constexpr json::Shape saved_image_shape = json::object_shape("SavedImage");
 
 std::unexpected<Error> corrupt(std::string_view what, std::string_view is_not, OciReading& reading) {
     std::vector<std::string> details;
@@ -343,29 +377,64 @@ Result<std::vector<Descriptor>> choose_manifests(OciIndex const& index, Platform
                 std::string(what) + " has no image for " + wanted.text() + "; it has: " + listed(texts));
 }
 
-Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what) {
-    std::vector<std::string> tags;
-    std::vector<std::string> digests;
-    Descriptor const* tagged = nullptr;
-    for (Descriptor const& one : index.manifests) {
-        if (!tag.empty() && one.reference_name == tag) {
-            tagged = &one;
-            if (std::ranges::find(digests, one.digest) == digests.end()) digests.push_back(one.digest);
+Result<std::size_t> choose_named(std::span<NamedImage const> images, std::string_view wanted, std::string_view what) {
+    using Matches = bool (*)(std::string_view name, std::string_view wanted);
+    constexpr std::array<Matches, 3> ways{
+        [](std::string_view name, std::string_view one) { return name == one; },
+        [](std::string_view name, std::string_view one) {
+            return name.find_first_of("/:") != std::string_view::npos &&
+                   whole_image_name(name) == whole_image_name(one);
+        },
+        [](std::string_view name, std::string_view one) { return split_image_name(name).tag == one; }};
+    for (Matches const matches : ways) {
+        std::vector<std::string> identities;
+        std::optional<std::size_t> found;
+        for (std::size_t i = 0; i < images.size(); ++i) {
+            auto const is_meant = [&](std::string_view name) { return wanted.empty() || matches(name, wanted); };
+            if (!wanted.empty() && std::ranges::none_of(images[i].names, is_meant)) continue;
+            found = i;
+            if (std::ranges::find(identities, images[i].identity) == identities.end())
+                identities.push_back(images[i].identity);
         }
-        tags.push_back(one.reference_name.empty() ? "(one without a tag)" : json::shown(one.reference_name));
-    }
-    // A tool that saves several images under one tag says in its own way which is which.
-    if (digests.size() > 1) {
+        if (identities.size() == 1) return *found;
+        if (identities.empty() || wanted.empty()) continue;
+        // A tool that saves several images under one tag says in its own way which is which.
         return fail(ErrorKind::invalid, std::string(what) +
                                             ": several images have this tag; @ and one of these instead "
                                             "of the tag names one: " +
-                                            joined(digests, ", "));
+                                            joined(identities, ", "));
     }
-    if (tagged) return *tagged;
-    if (tag.empty() && index.manifests.size() == 1) return index.manifests.front();
-    std::string const which =
-        tag.empty() ? " has several images; name one of its tags: " : " has no tag " + json::shown(tag) + "; it has: ";
-    return fail(ErrorKind::not_found, std::string(what) + which + listed(tags));
+    std::vector<std::string> names;
+    for (NamedImage const& image : images) {
+        if (image.names.empty()) names.emplace_back("(one without a tag)");
+        for (std::string const& name : image.names)
+            names.push_back(json::shown(name));
+    }
+    std::string const which = wanted.empty() ? " has several images; name one of its tags: "
+                                             : " has no tag " + json::shown(wanted) + "; it has: ";
+    return fail(ErrorKind::not_found, std::string(what) + which + listed(names));
+}
+
+Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what) {
+    std::vector<NamedImage> images;
+    for (Descriptor const& one : index.manifests) {
+        images.push_back({.identity = one.digest, .names = {}});
+        for (std::string const& name : {one.reference_name, one.image_name})
+            if (!name.empty()) images.back().names.push_back(name);
+    }
+    return index.manifests[TRY(choose_named(images, tag, what))];
+}
+
+Result<std::vector<SavedImage>> read_saved_images(std::string_view text, std::string_view what) {
+    OciReading reading;
+    std::optional<std::vector<SavedImage>> images;
+    auto const node = json::read_json(text, oci_limits, reading.problems);
+    if (node) images = json::List<json::Record<SavedImage, saved_image_shape>>::read(*node, json::Where{}, reading);
+    if (!reading.problems.empty() || !images) return corrupt(what, "a list of images", reading);
+    if (images->empty()) return corrupt(what, "has no image");
+    if (images->size() > most_saved_images)
+        return corrupt(what, "has more than " + std::to_string(most_saved_images) + " images");
+    return *std::move(images);
 }
 
 std::vector<std::string> accepted_media_types() {

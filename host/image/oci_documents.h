@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -25,6 +26,7 @@ struct Descriptor {
     std::uint64_t size = 0;
     std::optional<Platform> platform = {};
     std::string reference_name = {};  ///< annotation org.opencontainers.image.ref.name: the tag, in a layout
+    std::string image_name = {};      ///< annotation io.containerd.image.name: "docker.io/library/alpine:3.20"
     OciKind kind = OciKind::other;
 
     bool operator==(Descriptor const&) const = default;
@@ -65,15 +67,36 @@ Result<std::string> read_layout_version(std::string_view text, std::string_view 
 /// platform, whose configurations decide. Errors: `not_found`, with the platforms that it has.
 Result<std::vector<Descriptor>> choose_manifests(OciIndex const& index, Platform const& wanted, std::string_view what);
 
-/// The entry of a layout's index.json with that tag; without a tag the only entry. Errors: `not_found`, with the tags
-/// that it has.
+/// One of the images of a layout or an archive.
+struct NamedImage {
+    std::string identity;            ///< of its content: two entries with the same are one image
+    std::vector<std::string> names;  ///< "1.0", "team/app:1.0"
+};
+/// The index of the image that is meant by a name: the name itself, the same without what Docker leaves out, or the tag
+/// alone; without one the only image. `what` names the whole. Errors: `not_found`, with the names that it has;
+/// `invalid`: several images have that name, with their identities.
+Result<std::size_t> choose_named(std::span<NamedImage const> images, std::string_view wanted, std::string_view what);
+
+/// The entry of a layout's index.json with that name. Errors: as of choose_named().
 Result<Descriptor> choose_tag(OciIndex const& index, std::string_view tag, std::string_view what);
+
+/// An image of an archive of docker save.
+struct SavedImage {
+    std::string config;               ///< the path of its configuration
+    std::vector<std::string> names;   ///< "alpine:3.20"
+    std::vector<std::string> layers;  ///< paths, lowest first; two layers may be one file
+};
+/// Reads its manifest.json, as Docker 1.10 and its successors, podman, skopeo, jib, ko and kaniko write it. Paths are
+/// relative and lead to nothing outside. Errors: `corrupt`, with details.
+/// Source: moby, image/tarexport; Docker Image Specification v1.2, "Combined Image JSON + Filesystem Changeset Format".
+Result<std::vector<SavedImage>> read_saved_images(std::string_view text, std::string_view what);
 
 /// The header "Accept" for a request for a manifest.
 std::vector<std::string> accepted_media_types();
 
 inline constexpr std::size_t most_layers = role::most_layers;
 inline constexpr std::size_t most_manifests = 1024;
+inline constexpr std::size_t most_saved_images = 1024;
 inline constexpr std::uint64_t largest_document = 4 << 20;
 inline constexpr std::uint64_t largest_layer = std::uint64_t{1} << 40;
 

@@ -109,6 +109,19 @@ std::string last_part(std::string_view path) {
     return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1));
 }
 
+/// The name and version of an image here: what the user says, else what an archive calls it, else what it is imported
+/// as.
+ImageName title_of(OciName const& name, OciDocument const& root, OciDocument const& manifest,
+                   ImportOptions const& options) {
+    ImageName title{.name = name.name, .tag = name.version};
+    ImageName const own = is_image_name(root.name) ? split_image_name(root.name) : ImageName();
+    if (!own.name.empty()) title = own;
+    if (!options.name.empty()) title.name = options.name;
+    if (!options.version.empty()) title.tag = options.version;
+    if (title.tag.empty()) title.tag = manifest.digest.hex().substr(0, shown_digest_digits);
+    return title;
+}
+
 }  // namespace
 
 OciName name_of(RegistryReference const& reference) {
@@ -136,13 +149,11 @@ Result<Plan> plan_oci(OciOrigin& origin, OciDocument const& root, OciName const&
     OciConfig const& facts = chosen.config;
     OciDocument const& config = chosen.config_document;
     Uuid const uuid = uuid_of_name(image_space(), config.digest.text());
-    std::string version = !options.version.empty() ? options.version : name.version;
-    if (version.empty()) version = chosen.document.digest.hex().substr(0, shown_digest_digits);
-    Manifest manifest =
-        TRY(make_manifest({.uuid = uuid,
-                           .name = (options.name.empty() ? name.name : options.name).substr(0, name_limit),
-                           .version = version.substr(0, version_limit),
-                           .type = ImageType::docker,
+    ImageName const title = title_of(name, root, chosen.document, options);
+    Manifest manifest = TRY(make_manifest({.uuid = uuid,
+                                           .name = title.name.substr(0, name_limit),
+                                           .version = title.tag.substr(0, version_limit),
+                                           .type = ImageType::docker,
                                            .published_at = facts.created,
                                            .further = further_of(chosen)}));
     Plan plan{.image = {.manifest = std::move(manifest),

@@ -13,6 +13,7 @@
 #include "host/image/sources.h"
 #include "host/image/workshop.h"
 #include "lib/base/result.h"
+#include "lib/files/confined_directory.h"
 
 namespace triton::image {
 
@@ -22,6 +23,7 @@ struct OciDocument {
     std::uint64_t size = 0;
     std::string media_type;
     std::string json;
+    std::string name = {};  ///< its name in an archive or a layout, which may be anything: "team/app:1.0"
 };
 
 /// An origin of the documents and layers of an OCI image. Everything from it is verified and in the content store,
@@ -64,8 +66,14 @@ std::unique_ptr<OciOrigin> open_registry(Workshop& shop, content::LeaseId lease,
 /// that is asked for is missing.
 std::unique_ptr<OciOrigin> open_stored(Workshop& shop, content::LeaseId lease, std::string const& digest);
 
-/// Opens a layout in a directory. Errors: those of opening it.
-Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease,
-                                               LayoutReference const& reference);
+/// Opens a layout, or what docker save writes. `directory_path`: where an archive has been unpacked; empty: the path of
+/// the reference. Errors: those of opening it; `not_found` when it is neither.
+Result<std::unique_ptr<OciOrigin>> open_layout(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                                               std::string const& directory_path = {});
+
+/// The images of docker save in a directory. root() brings the layers into the store, and makes a manifest of OCI: the
+/// format has none, and its layers have no digests.
+std::unique_ptr<OciOrigin> open_saved_images(Workshop& shop, content::LeaseId lease, LayoutReference const& reference,
+                                             files::ConfinedDirectory directory);
 
 }  // namespace triton::image

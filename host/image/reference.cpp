@@ -121,18 +121,31 @@ Result<Reference> parse_registry(std::string_view whole, std::string_view text) 
     return reference;
 }
 
+/// Whether the rest of an archive's or a layout's reference, after a colon, is the name of an image in it. In a
+/// reference like "oci:/a:b/c" it is the rest of the path. Most images in an archive of docker save are called like
+/// "team/app:1"; one in a layout that has a slash in its name has a host, too ("localhost/app:1", by podman).
+bool is_name_and_not_path(std::string_view text, bool is_archive) {
+    std::size_t const slash = text.find('/');
+    if (slash == std::string_view::npos) return true;
+    if (!is_image_name(text)) return false;
+    return looks_like_host(text.substr(0, slash)) ||
+           (is_archive && text.find(':', text.rfind('/')) != std::string_view::npos);
+}
+
 Result<Reference> parse_layout(std::string_view whole, std::string_view text, bool is_archive) {
     LayoutReference reference;
     reference.is_archive = is_archive;
     std::size_t const at = text.rfind("@sha256:");
     if (at != std::string_view::npos && !take_digest(text, reference.digest))
         return bad(whole, "a digest is sha256: and 64 lower-case hexadecimal digits");
-    std::size_t const colon = text.rfind(':');
-    if (reference.digest.empty() && colon != std::string_view::npos &&
-        text.find('/', colon) == std::string_view::npos) {
+    std::size_t colon = reference.digest.empty() ? text.find(':') : std::string_view::npos;
+    while (colon != std::string_view::npos && !is_name_and_not_path(text.substr(colon + 1), is_archive))
+        colon = text.find(':', colon + 1);
+    if (colon != std::string_view::npos) {
         reference.tag = text.substr(colon + 1);
         text = text.substr(0, colon);
-        if (!is_tag(reference.tag)) return bad(whole, json::quoted(reference.tag) + " is not a tag");
+        if (!is_image_name(reference.tag))
+            return bad(whole, json::quoted(reference.tag) + " is neither a tag nor the name of an image");
     }
     if (text.empty()) return bad(whole, is_archive ? "it names no file" : "it names no directory");
     reference.path = text;
@@ -162,6 +175,36 @@ bool is_sha256_digest(std::string_view text) {
 bool is_tag(std::string_view text) {
     return !text.empty() && text.size() <= 128 && text.front() != '.' && text.front() != '-' &&
            std::ranges::all_of(text, [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
+}
+
+bool is_image_name(std::string_view text) {
+    constexpr std::size_t longest = 512;
+    return !text.empty() && text.size() <= longest && (is_alnum(text.front()) || text.front() == '_') &&
+           (is_alnum(text.back()) || std::string_view("._-+").find(text.back()) != std::string_view::npos) &&
+           text.find("//") == std::string_view::npos && std::ranges::all_of(text, [](char c) {
+               return is_alnum(c) || std::string_view("._-+:@/").find(c) != std::string_view::npos;
+           });
+}
+
+ImageName split_image_name(std::string_view text) {
+    text = text.substr(0, text.find('@'));
+    if (text.find_first_of("/:") == std::string_view::npos) return {.name = {}, .tag = std::string(text)};
+    std::size_t const first = text.find('/');
+    if (first != std::string_view::npos && looks_like_host(text.substr(0, first))) text.remove_prefix(first + 1);
+    std::size_t const colon = text.rfind(':');
+    if (colon == std::string_view::npos || text.find('/', colon) != std::string_view::npos)
+        return {.name = std::string(text), .tag = {}};
+    return {.name = std::string(text.substr(0, colon)), .tag = std::string(text.substr(colon + 1))};
+}
+
+std::string whole_image_name(std::string_view text) {
+    std::size_t const slash = text.find('/');
+    std::string whole(text);
+    if (slash == std::string_view::npos)
+        whole = "docker.io/library/" + whole;
+    else if (!looks_like_host(text.substr(0, slash)))
+        whole = "docker.io/" + whole;
+    return whole.find_first_of(":@", whole.rfind('/')) == std::string::npos ? whole + ":latest" : whole;
 }
 
 bool is_file_name(std::string_view text) {
@@ -196,7 +239,8 @@ Result<Reference> parse_reference(std::string_view text) {
     if (text.find('\0') != std::string_view::npos) return bad(text, "it has a NUL byte");
     if (auto uuid = Uuid::parse(text)) return *std::move(uuid);
     if (text.starts_with("oci:")) return parse_layout(text, text.substr(4), false);
-    if (text.starts_with("oci-archive:")) return parse_layout(text, text.substr(12), true);
+    for (std::string_view const prefix : {"oci-archive:", "docker-archive:"})
+        if (text.starts_with(prefix)) return parse_layout(text, text.substr(prefix.size()), true);
     if (text.starts_with("docker://")) return parse_registry(text, text.substr(9));
     if (text.starts_with('/') || text.starts_with("./") || text.starts_with("../") || text == "." || text == "..")
         return PathReference{std::string(text)};

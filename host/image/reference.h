@@ -25,11 +25,11 @@ struct RegistryReference {
     bool operator==(RegistryReference const&) const = default;
 };
 
-/// An image in an OCI layout: a directory, or a tar archive of one.
+/// An image in an OCI layout, or in what docker save writes: a directory, or a tar archive of one.
 struct LayoutReference {
     std::string path;
-    std::string tag;     ///< empty: the only image of the layout
-    std::string digest;  ///< "sha256:<hex>" of a manifest, or empty
+    std::string tag;     ///< or the name of the image there: "1.0", "team/app:1.0"; empty: the only image
+    std::string digest;  ///< "sha256:<hex>" of a manifest or a configuration, or empty
     bool is_archive = false;
 
     [[nodiscard]] std::string text() const;
@@ -49,7 +49,8 @@ using Reference = std::variant<Uuid, RegistryReference, LayoutReference, PathRef
 ///     <uuid>                                    an image of a source
 ///     HOST[:PORT]/NAME[:TAG][@sha256:HEX]       an image of a registry; optionally with "docker://" before it
 ///     oci:DIRECTORY[:TAG|@sha256:HEX]           an image of an OCI layout
-///     oci-archive:FILE[:TAG]                    the same in a tar archive
+///     oci-archive:FILE[:TAG|@sha256:HEX]        the same in a tar archive, also one of docker save
+///     docker-archive:FILE[:NAME:TAG]            the same
 ///     /PATH, ./PATH, ../PATH                    a file or a directory
 ///
 /// Errors: `invalid`, with what was probably meant.
@@ -60,6 +61,21 @@ bool is_sha256_digest(std::string_view text);
 
 /// Whether it matches "[A-Za-z0-9_][A-Za-z0-9._-]{0,127}". Source: OCI distribution-spec, "Pulling manifests".
 bool is_tag(std::string_view text);
+
+/// Whether it can be the name of an image in an archive or a layout: "1.0+b", "localhost/app:1", "team/app:1".
+/// Source: OCI image-spec, annotations.md, "org.opencontainers.image.ref.name".
+bool is_image_name(std::string_view text);
+
+/// The parts of such a name: "localhost/app:1" is "app" and "1", and a text without "/" and ":" is a tag alone.
+struct ImageName {
+    std::string name;
+    std::string tag;
+    bool operator==(ImageName const&) const = default;
+};
+ImageName split_image_name(std::string_view text);
+
+/// The name with what Docker leaves out: "alpine" is "docker.io/library/alpine:latest".
+std::string whole_image_name(std::string_view text);
 
 /// Whether it can be the name of one file: letters, digits and "._+~-", no dot or dash at the beginning, at most 255
 /// bytes.

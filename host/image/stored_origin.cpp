@@ -21,8 +21,7 @@ public:
         role::ReadDocument const request{
             .kind = kind,
             .expected = {.maximum = largest_document, .size = blob.size, .digest = blob.digest},
-            .media_type = descriptor.media_type.empty() ? blob.facts.media_type : descriptor.media_type,
-            .most_layers = most_layers};
+            .media_type = descriptor.media_type.empty() ? blob.facts.media_type : descriptor.media_type};
         UniqueFd file = TRY(shop_->store.open_blob(blob.digest));
         auto document = TRY(store_document(*shop_, lease_, std::move(file), request, blob.facts));
         return OciDocument{document.digest, document.size, std::move(document.media_type), std::move(document.json)};

@@ -317,9 +317,12 @@ def test_an_image_in_another_format_is_not_taken_for_a_root_file_system(area, ho
         said = host.run("import", path, code=1).stderr
         assert said == (f"imgadm: error (InvalidParameter): {doing}{path} is an OCI layout; "
                         f"imgadm import {kind}{path} imports its image\n")
-    saved = fill(area / "saved", {"manifest.json": "[]", "repositories": "{}"})
-    said = host.run("import", tarball(saved, area / "saved.tar"), code=1).stderr
-    assert "is what old versions of docker save write" in said and "skopeo copy docker-archive:FILE" in said
+    entry = [{"Config": "c.json", "RepoTags": None, "Layers": ["l.tar"]}]
+    for number, files in enumerate(({"manifest.json": "[]", "repositories": "{}"}, {"manifest.json": json.dumps(entry)})):
+        saved = tarball(fill(area / f"saved{number}", files), area / f"saved{number}.tar")
+        said = host.run("import", saved, code=1).stderr
+        assert said == (f"imgadm: error (InvalidParameter): cannot import {saved}: {saved} is what docker save writes; "
+                        f"imgadm import docker-archive:{saved} imports its image\n")
     assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
 
 

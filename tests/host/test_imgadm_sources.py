@@ -490,8 +490,8 @@ def test_an_update_of_a_layout_and_what_is_below_others(area, host):
     other.make("1", [fill(area / "o2", {"o": "2"})])
     (layout.path / "index.json").unlink()
     done = host.run("update", code=1)
-    assert done.stderr == (f"imgadm: error (ResourceNotFound): {layout.path} is not an OCI layout: it has no "
-                           "index.json\n")
+    assert done.stderr == (f"imgadm: error (ResourceNotFound): {layout.path} is neither an OCI layout, which has an "
+                           "index.json, nor of docker save, which has a manifest.json\n")
     assert f"Moved oci:{other.path}:1 from image " in done.stdout
 
 

@@ -152,6 +152,49 @@ TEST(OciDocuments, ChoosesByPlatformAndByTag) {
     EXPECT_EQ(choose_tag(latest('a', 'a'), "latest", "x")->digest, digest_of('a'));  // it has two names
 }
 
+TEST(OciDocuments, NamesOfArchivesAreMatchedAsPeopleSayThem) {
+    std::vector<NamedImage> const images{{"1", {"team/app:1", "team/app:latest"}},
+                                         {"2", {"docker.io/library/alpine:3.20"}},
+                                         {"3", {}},
+                                         {"4", {"localhost/x:2", "other:1"}}};
+    auto const chosen = [&](std::string_view wanted) {
+        auto const found = choose_named(images, wanted, "x");
+        return found ? images[*found].identity : found.error().text();
+    };
+    for (std::string_view const name : {"team/app:1", "team/app:latest", "team/app", "docker.io/team/app:1", "latest"})
+        EXPECT_EQ(chosen(name), "1") << name;
+    for (std::string_view const name : {"alpine:3.20", "library/alpine:3.20", "3.20"})
+        EXPECT_EQ(chosen(name), "2") << name;
+    EXPECT_EQ(chosen("2"), "4");
+    EXPECT_EQ(chosen("1"), "x: several images have this tag; @ and one of these instead of the tag names one: 1, 4");
+    EXPECT_EQ(chosen("app"),
+              "x has no tag app; it has: team/app:1, team/app:latest, docker.io/library/alpine:3.20, "
+              "(one without a tag), localhost/x:2, other:1");
+    EXPECT_EQ(chosen("").substr(0, 21), "x has several images;");
+    std::vector<NamedImage> const twice{{"1", {"a:1"}}, {"1", {"b:1"}}};
+    EXPECT_EQ(*choose_named(twice, "", "x"), 1U);  // two names of one image
+    EXPECT_EQ(*choose_named(twice, "1", "x"), 1U);
+}
+
+TEST(OciDocuments, ManifestOfDockerSaveIsRead) {
+    auto const read = read_saved_images(
+        R"([{"Config":"c.json","RepoTags":["a:1"],"Layers":["x/layer.tar","x/layer.tar"],"Parent":"sha256:0"},)"
+        R"({"Config":"a/../c","RepoTags":null,"Layers":[]}])",
+        "x");
+    ASSERT_FALSE(read);
+    EXPECT_EQ(read.error().details.front(), "[1].Config: " a /../ c " is not the path of a file in an archive");
+    auto const good = read_saved_images(
+        R"([{"Config":"c.json","RepoTags":["a:1"],"Layers":["x/layer.tar","x/layer.tar"],"Parent":"sha256:0"},)"
+        R"({"Config":"..c","RepoTags":null,"Layers":["./l"]}])",
+        "x");
+    ASSERT_TRUE(good) << good.error().text();
+    EXPECT_THAT((*good)[0].names, ElementsAre("a:1"));
+    EXPECT_THAT((*good)[0].layers, ElementsAre("x/layer.tar", "x/layer.tar"));
+    EXPECT_TRUE((*good)[1].names.empty());
+    for (std::string_view const bad : {"/c", "..", "../c", "a/..", "a/../../b", ""})
+        EXPECT_FALSE(read_saved_images(R"([{"Config":")" + std::string(bad) + R"(","Layers":[]}])", "x")) << bad;
+}
+
 TEST(OciDocuments, ConfigurationNeedsNoPlatformAndNoMediaType) {
     for (std::string_view const type : {"application/octet-stream", "application/json", "text/html"})
         EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":)" + descriptor(type, 'c') + R"(,"layers":[)" +

@@ -59,6 +59,14 @@ TEST(Reference, OfALayoutAndOfAPath) {
     EXPECT_EQ(parsed<LayoutReference>("oci:/a:b/c"), (LayoutReference{"/a:b/c", "", "", false}));
     EXPECT_EQ(parsed<LayoutReference>("oci:/a@sha256:" + hex), (LayoutReference{"/a", "", "sha256:" + hex, false}));
     EXPECT_EQ(parsed<LayoutReference>("oci-archive:x.tar:t"), (LayoutReference{"x.tar", "t", "", true}));
+    EXPECT_EQ(parsed<LayoutReference>("docker-archive:x.tar:team/app:1"),
+              (LayoutReference{"x.tar", "team/app:1", "", true}));
+    EXPECT_EQ(parsed<LayoutReference>("docker-archive:/a/x.tar:alpine:3.20").text(),
+              "oci-archive:/a/x.tar:alpine:3.20");
+    EXPECT_EQ(parsed<LayoutReference>("oci:/x:localhost/app:1"), (LayoutReference{"/x", "localhost/app:1", "", false}));
+    EXPECT_EQ(parsed<LayoutReference>("oci:/x:r.example:5000/a/b:1.0+c").tag, "r.example:5000/a/b:1.0+c");
+    EXPECT_EQ(parsed<LayoutReference>("oci:/a:b/layout:1"), (LayoutReference{"/a:b/layout", "1", "", false}));
+    EXPECT_EQ(parsed<LayoutReference>("oci-archive:/a:b/x.tar"), (LayoutReference{"/a:b/x.tar", "", "", true}));
     for (std::string const path : {"/srv/root.tar.gz", "./alpine", "../x", ".", ".."})
         EXPECT_EQ(parsed<PathReference>(path).path, path);
     auto const uuid = parse_reference("7B5981C4-1889-11E7-B4C5-3F3BDFC9B88B");
@@ -83,9 +91,26 @@ TEST(Reference, TellsWhatIsWrong) {
     EXPECT_EQ(error_of("h.x/a@sha256:" + std::string(64, 'A')),
               "image reference \"h.x/a@sha256:" + std::string(64, 'A') +
                   "\": a digest is sha256: and 64 lower-case hexadecimal digits");
+    EXPECT_EQ(error_of("oci:/x:-t"), "image reference \"oci:/x:-t\": \"-t\" is neither a tag nor the name of an image");
+    EXPECT_EQ(error_of("oci:/x:"), "image reference \"oci:/x:\": \"\" is neither a tag nor the name of an image");
     EXPECT_EQ(error_of("oci::t"), "image reference \"oci::t\": it names no directory");
     EXPECT_EQ(error_of(std::string("./a\0b", 5)), "image reference \"./a\\u0000b\": it has a NUL byte");
     EXPECT_EQ(error_of("h.x/" + std::string(5000, 'a')).substr(0, 30), "image reference \"h.x/aaaaaaaaa");
+}
+
+TEST(Reference, NamesOfImagesHaveParts) {
+    EXPECT_EQ(split_image_name("localhost/app:1"), (ImageName{"app", "1"}));
+    EXPECT_EQ(split_image_name("docker.io/library/alpine:3.20"), (ImageName{"library/alpine", "3.20"}));
+    EXPECT_EQ(split_image_name("host:5000/app"), (ImageName{"app", ""}));
+    EXPECT_EQ(split_image_name("team/app:1@sha256:" + hex), (ImageName{"team/app", "1"}));
+    EXPECT_EQ(split_image_name("alpine:3.20"), (ImageName{"alpine", "3.20"}));
+    EXPECT_EQ(split_image_name("1.0+b"), (ImageName{"", "1.0+b"}));
+    EXPECT_EQ(whole_image_name("alpine"), "docker.io/library/alpine:latest");
+    EXPECT_EQ(whole_image_name("team/app:1"), "docker.io/team/app:1");
+    EXPECT_EQ(whole_image_name("localhost/app"), "localhost/app:latest");
+    EXPECT_EQ(whole_image_name("host:5000/app"), "host:5000/app:latest");
+    for (std::string_view const bad : {"", "-a", ".a", "a//b", "/a", "a/", "a b", "a\n", "\u00e9"})
+        EXPECT_FALSE(is_image_name(bad)) << bad;
 }
 
 TEST(Reference, ChecksParts) {
