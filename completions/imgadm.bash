@@ -28,7 +28,7 @@ _imgadm() {
         gc) words='-h --help -n --dry-run -j --json' things= keys= ;;
         pin) words='-h --help' things=yes keys= ;;
         unpin) words='-h --help' things=yes keys= ;;
-        sources) words='-h --help -a --add -d --delete -e --edit -c --check -j --json -v --verbose -t --type -k --insecure -f --force --signature --key --signatures --authfile --mirror --cacert --channel' things= keys='add list remove' ;;
+        sources) words='-h --help -a --add -d --delete -e --edit -c --check -j --json -v --verbose -t --type -k --insecure -f --force --signature --key --signatures --authfile --mirror --cacert --channel --proxy' things= keys='add list remove' ;;
         scrub) words='-h --help -j --json' things= keys= ;;
         why) words='-h --help -j --json' things= keys= ;;
         completion) words='-h --help' things= keys='bash zsh fish' ;;
@@ -73,6 +73,7 @@ _imgadm() {
         sources:--mirror) things= keys= words= ;;
         sources:--cacert) things= keys= words= ;;
         sources:--channel) things= keys= words= ;;
+        sources:--proxy) things= keys= words= ;;
         *:--root) things= keys= words= ;;
         *:-P|*:--pool) things= keys= words= ;;
         *:--progress) things= keys= words='auto line json none' ;;

@@ -109,6 +109,7 @@ complete -c imgadm -n '__fish_seen_subcommand_from sources' -l authfile -r -d 'c
 complete -c imgadm -n '__fish_seen_subcommand_from sources' -l mirror -r -d 'another URL with the same content as the added source'
 complete -c imgadm -n '__fish_seen_subcommand_from sources' -l cacert -r -d 'file of certificates that vouch for the added source, in PEM'
 complete -c imgadm -n '__fish_seen_subcommand_from sources' -l channel -r -d 'channel of the added IMGAPI server'
+complete -c imgadm -n '__fish_seen_subcommand_from sources' -l proxy -r -d 'proxy that the added source is reached through, or none; default: that of the environment'
 complete -c imgadm -f -n '__fish_seen_subcommand_from sources' -a 'add list remove'
 complete -c imgadm -f -n __fish_use_subcommand -a scrub -d 'read all content again and replace damaged content'
 complete -c imgadm -n '__fish_seen_subcommand_from scrub' -s h -l help -d 'print this text'

@@ -220,6 +220,7 @@ _imgadm() {
             '--mirror[another URL with the same content as the added source]:value:_files' \
             '--cacert[file of certificates that vouch for the added source, in PEM]:value:_files' \
             '--channel[channel of the added IMGAPI server]:value:_files' \
+            '--proxy[proxy that the added source is reached through, or none; default\: that of the environment]:value:_files' \
             '*:word:(add list remove)' ;;
         scrub) _arguments \
             '-h[print this text]' \

@@ -219,7 +219,6 @@ Result<> BlobFetch::send(Interval range, bool is_ranged, bool is_probe) {
     download.maximum = size_.value_or(request_.most_bytes);
     download.accept = request_.remote.accept;
     download.scope = request_.remote.scope;
-    download.proxy = context_.access.proxy;
     download.bytes_per_second = context_.access.bytes_per_second;
     download.stall_milliseconds = static_cast<std::uint64_t>(context_.access.stall.count());
     if (is_ranged) {

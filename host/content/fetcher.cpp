@@ -25,9 +25,9 @@ constexpr milliseconds document_lease = std::chrono::hours(24);
 constexpr int most_events = 256;  // of the downloader, in one round
 
 role::Credentials credentials_of(Access const& access) {
-    role::Credentials credentials;
+    role::Credentials credentials{.hosts = {}, .proxies = access.proxies};
     for (Credential const& each : access.credentials)
-        credentials.hosts.push_back({each.host, each.user, each.password, each.token});
+        credentials.hosts.push_back({each.host, each.user, each.password, each.token, each.identity_token});
     return credentials;
 }
 

@@ -12,6 +12,7 @@
 #include "host/content/digest.h"
 #include "host/content/retry.h"
 #include "host/content/store.h"
+#include "host/role/download_messages.h"
 #include "host/role/verify_messages.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
@@ -24,13 +25,14 @@ struct Credential {
     std::string host;  ///< "registry.example:5000", as in the URL; without a port: its scheme's
     std::string user = {};
     std::string password = {};
-    std::string token = {};  ///< instead of both: "Authorization: Bearer <token>"
+    std::string token = {};           ///< instead of both: "Authorization: Bearer <token>"
+    std::string identity_token = {};  ///< instead of both: the token service gives a token for it
 };
 
 /// How to reach what is fetched. Several fetches may share it.
 struct Access {
     std::vector<Credential> credentials = {};
-    std::string proxy = {};                         ///< "http://proxy:3128"; empty: none
+    role::Proxies proxies = {};                     ///< never those of the environment
     std::string authorities = {};                   ///< certificates in PEM; empty: those of the system
     std::uint64_t bytes_per_second = 0;             ///< limit of this access; 0: none
     milliseconds stall = std::chrono::seconds(30);  ///< a transfer that moves nothing for this long is given up

@@ -1,6 +1,9 @@
 #include "host/download/authorization.h"
 
 #include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
 
 #include "lib/base/loopback.h"
 #include "lib/json/values.h"
@@ -101,35 +104,52 @@ std::string Authorizations::known_for(Url const& url, std::string_view scope, ro
     return found->second.header;
 }
 
+/// The request to the service that a challenge names. An identity token goes into the body of a POST, as OAuth has it.
+/// Source: distribution, docs/spec/auth/oauth.md; RFC 6749, section 6.
+Result<TokenRequest> Authorizations::token_request(Url const& url, Challenge const& challenge, std::string_view scope,
+                                                   role::HostCredential const* credential) {
+    auto service = TRY(follow(url, challenge.realm));
+    TokenRequest request{.url = std::move(service), .authorization = {}};
+    if (credential) TRY(check_confidential(url, request.url));
+    // The token is for the scope of the order, not for a wider one that the server names.
+    std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;
+    if (credential && !credential->identity_token.empty()) {
+        request.form = "grant_type=refresh_token&client_id=triton-download";
+        std::array<std::pair<std::string_view, std::string_view>, 3> const fields{
+            {{"service", challenge.service}, {"scope", wanted}, {"refresh_token", credential->identity_token}}};
+        for (auto const& [name, value] : fields)
+            if (!value.empty()) request.form.append("&").append(name).append("=").append(escaped(value));
+        return request;
+    }
+    std::string text = request.url.text;
+    if (!challenge.service.empty()) text = with_parameter(text, "service", challenge.service);
+    if (!wanted.empty()) text = with_parameter(text, "scope", wanted);
+    request.url = TRY(parse_url(text));
+    if (credential) request.authorization = basic_authorization(credential->user, credential->password);
+    return request;
+}
+
 Result<std::optional<TokenRequest>> Authorizations::on_refused(Url const& url, std::vector<std::string> const& headers,
                                                                std::string_view scope,
                                                                role::HostCredential const* credential) {
     if (known_.size() >= most_known) known_.clear();
-    bool const has_password = credential && credential->token.empty();
-    for (std::string const& header : headers) {
-        for (Challenge const& challenge : parse_challenges(header)) {
-            switch (challenge.scheme) {
-                case Challenge::Scheme::basic:
-                    if (!has_password) continue;
-                    known_[key(url, scope, credential)] = {basic_authorization(credential->user, credential->password),
-                                                           std::nullopt};
-                    return std::nullopt;
-                case Challenge::Scheme::bearer: {
-                    if (challenge.realm.empty() || (credential && !has_password)) continue;
-                    auto target = TRY(follow(url, challenge.realm));
-                    if (has_password) TRY(check_confidential(url, target));
-                    TokenRequest request{.url = std::move(target), .authorization = {}};
-                    // The token is for the scope of the order, not for a wider one that the server names.
-                    std::string_view const wanted = scope.empty() ? std::string_view(challenge.scope) : scope;
-                    std::string text = request.url.text;
-                    if (!challenge.service.empty()) text = with_parameter(text, "service", challenge.service);
-                    if (!wanted.empty()) text = with_parameter(text, "scope", wanted);
-                    request.url = TRY(parse_url(text));
-                    if (has_password)
-                        request.authorization = basic_authorization(credential->user, credential->password);
-                    return request;
-                }
-            }
+    std::vector<Challenge> all;
+    for (std::string const& header : headers)
+        std::ranges::move(parse_challenges(header), std::back_inserter(all));
+    // A registry that offers both has a token service, which may want more than a password.
+    std::ranges::stable_partition(all, [](Challenge const& one) { return one.scheme == Challenge::Scheme::bearer; });
+    bool const has_token = credential && !credential->token.empty();
+    bool const has_password = credential && !has_token && credential->identity_token.empty();
+    for (Challenge const& challenge : all) {
+        switch (challenge.scheme) {
+            case Challenge::Scheme::bearer:
+                if (challenge.realm.empty() || has_token) continue;
+                return TRY(token_request(url, challenge, scope, credential));
+            case Challenge::Scheme::basic:
+                if (!has_password) continue;
+                known_[key(url, scope, credential)] = {basic_authorization(credential->user, credential->password),
+                                                       std::nullopt};
+                return std::nullopt;
         }
     }
     if (credential) return fail(ErrorKind::denied, url.authority + " refuses the credentials");

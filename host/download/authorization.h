@@ -21,6 +21,7 @@ std::string basic_authorization(std::string_view user, std::string_view password
 struct TokenRequest {
     Url url;
     std::string authorization;  ///< empty for public content
+    std::string form = {};      ///< of a POST, with an identity token; empty: it is a GET
 };
 
 struct Token {
@@ -55,6 +56,8 @@ private:
         std::string header;
         std::optional<TimePoint> until;
     };
+    Result<TokenRequest> token_request(Url const& url, Challenge const& challenge, std::string_view scope,
+                                       role::HostCredential const* credential);
     static std::string key(Url const& url, std::string_view scope, role::HostCredential const* credential);
     std::map<std::string, Known, std::less<>> known_;
 };

@@ -130,10 +130,15 @@ bool Exchange::configure() {
     set(CURLOPT_LOW_SPEED_LIMIT, static_cast<long>(limit ? std::min(slowest, limit / 2) : slowest));
     if (limit) set(CURLOPT_MAX_RECV_SPEED_LARGE, static_cast<curl_off_t>(limit));
     if (!ask_.range.empty()) set(CURLOPT_RANGE, ask_.range.c_str());
-    set(CURLOPT_PROXY, ask_.proxy.c_str());
-    if (!ask_.proxy_user.empty()) {
-        set(CURLOPT_PROXYUSERNAME, ask_.proxy_user.c_str());
-        set(CURLOPT_PROXYPASSWORD, ask_.proxy_password.c_str());
+    if (!ask_.form.empty()) {
+        set(CURLOPT_POSTFIELDSIZE, static_cast<long>(ask_.form.size()));
+        set(CURLOPT_POSTFIELDS, ask_.form.c_str());
+    }
+    set(CURLOPT_PROXY, ask_.proxy.url.c_str());
+    set(CURLOPT_NOPROXY, ask_.no_proxy.c_str());
+    if (!ask_.proxy.user.empty()) {
+        set(CURLOPT_PROXYUSERNAME, ask_.proxy.user.c_str());
+        set(CURLOPT_PROXYPASSWORD, ask_.proxy.password.c_str());
     }
     curl_blob authorities{ask_.authorities.data(), ask_.authorities.size(), CURL_BLOB_NOCOPY};
     if (!ask_.authorities.empty()) set(CURLOPT_CAINFO_BLOB, &authorities);
@@ -193,6 +198,10 @@ Ended Exchange::ended(CURLcode code) const {
     curl_off_t seconds = 0;
     if (curl_easy_getinfo(easy_, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
         ended.retry_after = std::chrono::seconds(std::min<curl_off_t>(seconds, 1'000'000));
+    long proxy_status = 0;
+    bool const has_answer = curl_easy_getinfo(easy_, CURLINFO_HTTP_CONNECTCODE, &proxy_status) == CURLE_OK;
+    if (code != CURLE_OK && has_answer && proxy_status >= 300)
+        ended.proxy_status = static_cast<std::uint32_t>(std::clamp(proxy_status, 0L, 999L));
     curl_off_t before_request = 0;
     ended.was_asked =
         curl_easy_getinfo(easy_, CURLINFO_PRETRANSFER_TIME_T, &before_request) == CURLE_OK && before_request > 0;

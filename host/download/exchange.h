@@ -10,6 +10,7 @@
 #include <curl/curl.h>
 
 #include "host/download/url.h"
+#include "host/role/download_messages.h"
 #include "lib/base/clock.h"
 #include "lib/base/result.h"
 
@@ -45,10 +46,10 @@ void take_header(Head& head, std::string_view line);
 struct Ask {
     Url url;
     std::vector<std::string> headers = {};
-    std::string range = {};  ///< "0-99"; empty: none
-    std::string proxy = {};  ///< empty: none, even if the environment names one
-    std::string proxy_user = {};
-    std::string proxy_password = {};
+    std::string range = {};        ///< "0-99"; empty: none
+    std::string form = {};         ///< of a POST; empty: it is a GET
+    role::Proxy proxy = {};        ///< without a URL: none, even if the environment names one
+    std::string no_proxy = {};     ///< hosts that are asked directly
     std::string authorities = {};  ///< in PEM
     std::uint64_t bytes_per_second = 0;
     milliseconds stall{};
@@ -70,7 +71,8 @@ struct Ended {
     CURLcode code = CURLE_OK;
     std::string reason = {};  ///< "Connection refused"
     std::optional<milliseconds> retry_after = {};
-    bool was_asked = false;  ///< whether a connection was there, and the request was sent
+    bool was_asked = false;          ///< whether a connection was there, and the request was sent
+    std::uint32_t proxy_status = 0;  ///< the proxy's own answer, if it is why nothing else came
 };
 
 /// One request and its answer, among others of one CURLM. Redirects and authentication are left to the caller.

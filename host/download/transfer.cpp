@@ -55,8 +55,22 @@ constexpr std::array<StatusRow, 8> status_rows{{
 /// these: there is TLS.
 bool has_met_no_tls(Ended const& ended) {
     if (ended.was_asked) return false;
+    if (ended.proxy_status >= 500) return true;  // a proxy has found nobody there
     return ended.code == CURLE_COULDNT_CONNECT || ended.code == CURLE_SSL_CONNECT_ERROR ||
            ended.code == CURLE_OPERATION_TIMEDOUT;
+}
+
+/// The URL at which a registry's client begins: "https://host/v2/" for "https://host/v2/library/alpine/blobs/x", of
+/// which the scope is "repository:library/alpine:pull". None: it is no URL of a registry.
+std::optional<Url> registry_base(Url const& url, std::string_view scope) {
+    constexpr std::string_view before = "repository:";
+    if (!scope.starts_with(before)) return std::nullopt;
+    scope.remove_prefix(before.size());
+    std::string const place = "/v2/" + std::string(scope.substr(0, scope.rfind(':'))) + "/";
+    std::size_t const at = url.text.rfind(place);
+    if (at == std::string::npos) return std::nullopt;
+    auto base = parse_url(url.text.substr(0, at + 4));
+    return base ? std::optional(*std::move(base)) : std::nullopt;
 }
 
 bool is_redirect(std::uint32_t status) {
@@ -76,6 +90,7 @@ void Transfer::begin_url() {
     redirects_ = 0;
     has_heard_ = false;
     refused_by_.clear();
+    hidden_.reset();
     auto url = parse_url(order_.request.urls[url_index_]);
     if (!url) return fail_url({.kind = url.error().kind, .reason = url.error().text()});
     url_ = *std::move(url);
@@ -100,26 +115,27 @@ std::string Transfer::range_text() const {
 
 Ask Transfer::base_ask(Url url) const {
     role::Download const& request = order_.request;
-    Ask ask{.url = std::move(url),
-            .proxy = request.proxy,
+    role::Proxies const& proxies = order_.credentials.proxies;
+    role::Proxy const& proxy = url.is_https ? proxies.https : proxies.http;
+    return {.url = std::move(url),
+            .proxy = proxy,
+            .no_proxy = proxies.no_proxy,
             .authorities = order_.authorities.empty() ? surroundings_.authorities : order_.authorities,
             .bytes_per_second = request.bytes_per_second,
             .stall = milliseconds(std::clamp<std::uint64_t>(request.stall_milliseconds, 1000, 86'400'000))};
-    if (request.proxy.empty()) return ask;
-    auto const proxy = parse_url(request.proxy);
-    auto const* const shown = proxy ? credential_for(order_.credentials, *proxy) : nullptr;
-    if (shown) {
-        ask.proxy_user = shown->user;
-        ask.proxy_password = shown->password;
-    }
-    return ask;
+}
+
+void Transfer::begin(Ask ask) {
+    head_ = {};
+    ignored_ = 0;
+    stopped_.reset();
+    auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
+    if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
+    exchange_ = *std::move(exchange);
 }
 
 void Transfer::ask() {
     stage_ = Stage::content;
-    head_ = {};
-    ignored_ = 0;
-    stopped_.reset();
     Ask ask = base_ask(url_);
     ask.range = range_text();
     ask.headers.emplace_back("Accept-Encoding: identity");
@@ -127,28 +143,46 @@ void Transfer::ask() {
         ask.headers.push_back("Accept: " + type);
     if (!order_.request.if_range.empty() && url_index_ == 0 && asks_for_range())
         ask.headers.push_back("If-Range: " + order_.request.if_range);
+    is_authorized_ = false;
     if (url_.authority == first_authority_) {
         std::string const known = surroundings_.authorizations.known_for(url_, order_.request.scope, credential(),
                                                                          std::chrono::steady_clock::now());
         if (!known.empty()) ask.headers.push_back("Authorization: " + known);
+        is_authorized_ = !known.empty();
     }
-    auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
-    if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
-    exchange_ = *std::move(exchange);
+    begin(std::move(ask));
 }
 
 void Transfer::ask_token(TokenRequest request) {
     stage_ = Stage::token;
-    head_ = {};
     token_body_.clear();
-    stopped_.reset();
     token_request_ = std::move(request);
     Ask ask = base_ask(token_request_.url);
     ask.headers.emplace_back("Accept: application/json");
     if (!token_request_.authorization.empty()) ask.headers.push_back("Authorization: " + token_request_.authorization);
-    auto exchange = Exchange::start(surroundings_.multi, std::move(ask), *this);
-    if (!exchange) return fail_url({.kind = exchange.error().kind, .reason = exchange.error().text()});
-    exchange_ = *std::move(exchange);
+    ask.form = token_request_.form;
+    begin(std::move(ask));
+}
+
+/// Whether a registry may have what was asked for, and say so only to those whom it knows. It then wants credentials
+/// where all clients begin: at "/v2/".
+bool Transfer::may_be_hidden() const {
+    bool const is_refused =
+        head_.status == 403 || head_.status == 404 || (head_.status == 401 && head_.challenges.empty());
+    return is_refused && !order_.request.scope.empty() && !is_authorized_ && !hidden_ && refused_by_.empty() &&
+           url_.authority == first_authority_ && registry_base(url_, order_.request.scope);
+}
+
+void Transfer::ask_for_challenge(Failure failure) {
+    hidden_ = std::move(failure);
+    stage_ = Stage::challenge;
+    begin(base_ask(*registry_base(url_, order_.request.scope)));
+}
+
+void Transfer::finish_challenge(Ended const& ended) {
+    bool const is_wanted = ended.code == CURLE_OK && head_.status == 401 && !head_.challenges.empty();
+    if (!is_wanted) return fail_url(*hidden_);
+    on_unauthorized();
 }
 
 bool Transfer::stop(Failure failure) {
@@ -164,7 +198,7 @@ bool Transfer::has_changed(Head const& head) const {
 bool Transfer::on_head(Head const& head) {
     head_ = head;
     has_heard_ = true;
-    if (stage_ == Stage::token) return true;
+    if (stage_ == Stage::token || stage_ == Stage::challenge) return true;
     if (head.status == 200) return accept_whole(head);
     if (head.status == 206) return accept_range(head);
     return true;
@@ -229,7 +263,7 @@ Listener::Taken Transfer::on_body(std::string_view bytes) {
         token_body_ += bytes;
         return token_body_.size() <= most_token_bytes ? Taken::all : Taken::stop;
     }
-    if (head_.status != 200 && head_.status != 206) {
+    if (stage_ == Stage::challenge || (head_.status != 200 && head_.status != 206)) {
         // A short body is read to its end, so that the connection can be used again.
         ignored_ += bytes.size();
         return ignored_ <= most_ignored_bytes ? Taken::all : Taken::stop;
@@ -259,10 +293,13 @@ Listener::Taken Transfer::on_body(std::string_view bytes) {
 void Transfer::on_ended(CURLcode code) {
     Ended const ended = exchange_->ended(code);
     exchange_.reset();
-    if (stage_ == Stage::token)
-        finish_token(ended);
-    else
-        finish_content(ended);
+    switch (stage_) {
+        case Stage::token: return finish_token(ended);
+        case Stage::challenge: return finish_challenge(ended);
+        case Stage::content:
+        case Stage::delivering: return finish_content(ended);
+    }
+    std::unreachable();
 }
 
 void Transfer::finish_token(Ended const& ended) {
@@ -273,11 +310,9 @@ void Transfer::finish_token(Ended const& ended) {
                          .status = head_.status});
     }
     if (ended.code != CURLE_OK) {
-        auto const row = std::ranges::find(code_rows, ended.code, &CodeRow::code);
-        bool const is_known = row != code_rows.end();
-        return fail_url({.kind = is_known ? row->kind : ErrorKind::corrupt,
-                         .reason = service + " does not answer: " + ended.reason,
-                         .is_transient = is_known && row->is_transient});
+        Failure failure = failure_of_connection(ended);
+        failure.reason = service + " does not answer: " + failure.reason;
+        return fail_url(std::move(failure));
     }
     if (is_redirect(head_.status) && !head_.location.empty()) return on_token_redirect(service);
     if (head_.status != 200) {
@@ -307,7 +342,10 @@ void Transfer::on_token_redirect(std::string const& service) {
     if (!next) return fail_url({.kind = ErrorKind::corrupt, .reason = next.error().text(), .status = head_.status});
     TokenRequest request{.url = *std::move(next), .authorization = {}};
     // The registry names the service that sees the credentials; that service does not name another one.
-    if (request.url.authority == token_request_.url.authority) request.authorization = token_request_.authorization;
+    if (request.url.authority == token_request_.url.authority) {
+        request.authorization = token_request_.authorization;
+        request.form = token_request_.form;
+    }
     ask_token(std::move(request));
 }
 
@@ -325,25 +363,44 @@ void Transfer::finish_content(Ended const& ended) {
                          .status = head_.status});
     }
     if (is_redirect(head_.status) && !head_.location.empty()) return on_redirect();
+    if (may_be_hidden()) return ask_for_challenge(failure_of_status(ended));
     if (head_.status == 401) return on_unauthorized();
-    if (!has_content && head_.status >= 200) {
-        auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
+    if (!has_content && head_.status >= 200) return fail_url(failure_of_status(ended));
+    Failure failure = failure_of_connection(ended);
+    failure.reason = url_.authority + ": " + failure.reason;
+    failure.lacks_https = !has_heard_ && has_met_no_tls(ended);
+    fail_url(std::move(failure));
+}
+
+/// Of an answer that brings no content.
+Transfer::Failure Transfer::failure_of_status(Ended const& ended) const {
+    auto const row = std::ranges::find(status_rows, head_.status, &StatusRow::status);
+    bool const is_known = row != status_rows.end();
+    return {.kind = is_known              ? row->kind
+                    : head_.status >= 500 ? ErrorKind::unavailable
+                                          : ErrorKind::invalid,
+            .reason = url_.shown() + " answers " + std::to_string(head_.status),
+            .is_transient = is_known ? row->is_transient : head_.status >= 500,
+            .status = head_.status,
+            .retry_after = ended.retry_after};
+}
+
+/// Of a connection that was not made, or was lost.
+Transfer::Failure Transfer::failure_of_connection(Ended const& ended) const {
+    if (ended.proxy_status != 0) {
+        auto const row = std::ranges::find(status_rows, ended.proxy_status, &StatusRow::status);
         bool const is_known = row != status_rows.end();
-        return fail_url({.kind = is_known              ? row->kind
-                                 : head_.status >= 500 ? ErrorKind::unavailable
-                                                       : ErrorKind::invalid,
-                         .reason = url_.shown() + " answers " + std::to_string(head_.status),
-                         .is_transient = is_known ? row->is_transient : head_.status >= 500,
-                         .status = head_.status,
-                         .retry_after = ended.retry_after});
+        // It has not found the server, which is not what was asked for.
+        return {.kind = is_known && row->kind != ErrorKind::not_found ? row->kind : ErrorKind::unavailable,
+                .reason = "the proxy answers " + std::to_string(ended.proxy_status),
+                .is_transient = is_known ? row->is_transient : ended.proxy_status >= 500};
     }
     auto const row = std::ranges::find(code_rows, ended.code, &CodeRow::code);
     bool const is_known = row != code_rows.end();
-    fail_url({.kind = is_known ? row->kind : ErrorKind::corrupt,
-              .reason = url_.authority + ": " + ended.reason,
-              .is_transient = is_known && row->is_transient,
-              .status = head_.status,
-              .lacks_https = !has_heard_ && has_met_no_tls(ended)});
+    return {.kind = is_known ? row->kind : ErrorKind::corrupt,
+            .reason = ended.reason,
+            .is_transient = is_known && row->is_transient,
+            .status = head_.status};
 }
 
 void Transfer::on_redirect() {
@@ -370,6 +427,12 @@ void Transfer::on_unauthorized() {
     }
     refused_by_ = url_.authority;
     auto request = surroundings_.authorizations.on_refused(url_, head_.challenges, order_.request.scope, credential());
+    if (!request && hidden_) {
+        // It may not be there at all.
+        Failure failure = *hidden_;
+        failure.reason += "; " + request.error().text();
+        return fail_url(std::move(failure));
+    }
     if (!request) return fail_url({.kind = request.error().kind, .reason = request.error().text(), .status = 401});
     if (*request) return ask_token(**std::move(request));
     ask();

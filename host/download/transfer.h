@@ -38,6 +38,7 @@ struct Order {
 /// HTTPS.
 ///
 ///     asking --401--> asking the token service --> asking      (once for each host)
+///     asking --403, 404--> asking /v2/ --401--> as above       (once; a registry may hide what it has from strangers)
 ///     asking --3xx--> asking                                   (ten times; without credentials at another host)
 ///     asking --200, 206--> receiving --> done
 ///     asking, receiving --anything else--> the next URL, or failed
@@ -76,12 +77,16 @@ private:
         std::optional<milliseconds> retry_after = {};
         bool lacks_https = false;  ///< nobody speaks TLS there
     };
-    enum class Stage : std::uint8_t { content, token, delivering };
+    enum class Stage : std::uint8_t { content, challenge, token, delivering };
 
     [[nodiscard]] role::HostCredential const* credential() const;
     void begin_url();
     void ask();
     void ask_token(TokenRequest request);
+    [[nodiscard]] bool may_be_hidden() const;
+    void ask_for_challenge(Failure failure);
+    void finish_challenge(Ended const& ended);
+    void begin(Ask ask);
     void on_token_redirect(std::string const& service);
     [[nodiscard]] Ask base_ask(Url url) const;
     [[nodiscard]] bool asks_for_range() const;
@@ -97,6 +102,8 @@ private:
     void finish_content(Ended const& ended);
     void on_redirect();
     void on_unauthorized();
+    [[nodiscard]] Failure failure_of_status(Ended const& ended) const;
+    [[nodiscard]] Failure failure_of_connection(Ended const& ended) const;
     void fail_url(Failure failure);
     /// Turns to the next URL that may be asked after such a failure. Returns whether there is one.
     bool next_url(bool lacks_https);
@@ -110,8 +117,10 @@ private:
     std::size_t url_index_ = 0;
     unsigned redirects_ = 0;
     Url url_;
-    std::string first_authority_;  // of the current URL of the order, before redirects
-    std::string refused_by_;       // the authority that has refused what we have
+    std::string first_authority_;    // of the current URL of the order, before redirects
+    std::string refused_by_;         // the authority that has refused what we have
+    bool is_authorized_ = false;     // the last request for content has shown something
+    std::optional<Failure> hidden_;  // what the registry has answered before it was asked for a challenge
     Head head_;
     TokenRequest token_request_;
     std::string token_body_;

@@ -7,6 +7,7 @@
 #include "host/content/lease_keeper.h"
 #include "host/image/authfile.h"
 #include "host/image/oci_origin.h"
+#include "host/image/proxies.h"
 #include "host/image/stop_signal.h"
 #include "lib/base/loopback.h"
 #include "lib/base/read_file.h"
@@ -188,12 +189,15 @@ Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference c
     std::string const authfile = !options.authfile.empty() ? options.authfile
                                  : access.source           ? access.source->authfile
                                                            : std::string();
-    std::optional<content::Credential> credential;
+    std::string const name = reference.host + "/" + reference.repository;
+    FoundCredential found;
     if (!options.credentials.empty())
-        credential = TRY(credential_in(options.credentials, "what was given", reference.host, host));
+        found.credential = TRY(credential_in(options.credentials, "what was given", name, host));
     else if (!authfile.empty())
-        credential = TRY(credential_of(authfile, reference.host, host));
-    if (credential) access.access.credentials.push_back(*std::move(credential));
+        found = TRY(credential_of(authfile, name, host, shop.settings.cancel));
+    if (!found.warning.empty()) shop.observer->warning(found.warning);
+    if (found.credential) access.access.credentials.push_back(*std::move(found.credential));
+    access.access.proxies = TRY(proxies_for(shop, access.source, authfile));
     if (access.source && !access.source->authorities.empty())
         access.access.authorities = TRY(read_file(access.source->authorities, largest_authorities));
     return access;

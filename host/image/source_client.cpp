@@ -19,6 +19,7 @@
 #include "host/image/file_import.h"
 #include "host/image/installation.h"
 #include "host/image/local_content.h"
+#include "host/image/proxies.h"
 #include "host/image/repair.h"
 #include "lib/base/next_entry.h"
 #include "lib/base/read_file.h"
@@ -44,7 +45,7 @@ constexpr json::Limits list_limits{.document_bytes = largest_list, .depth = 40, 
 Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string const& path, role::DocumentKind kind,
                                std::uint64_t most_bytes) {
     content::Fetcher fetcher(shop.store, {});
-    content::Access const access = TRY(access_of(source));
+    content::Access const access = TRY(access_of(shop, source));
     auto document = TRY(fetcher.fetch_document(
         access, {.remote = {.urls = urls_of(source, path)}, .most_bytes = most_bytes, .kind = kind, .is_kept = false},
         shop.watch(source.url)));
@@ -374,7 +375,7 @@ Result<content::Blob> fetch_remote(Workshop& shop, Source const& source, Manifes
             },
         .cancel = shop.settings.cancel};
     content::Fetcher fetcher(shop.store, {});
-    content::Access const access = TRY(access_of(source));
+    content::Access const access = TRY(access_of(shop, source));
     return fetcher.fetch_blob(access, request, watcher);
 }
 
@@ -409,12 +410,14 @@ Result<Imported> import_one(Workshop& shop, Found const& image, ImportOptions co
 
 }  // namespace
 
-Result<content::Access> access_of(Source const& source) {
+Result<content::Access> access_of(Workshop const& shop, Source const& source) {
     content::Access access;
+    access.proxies = TRY(proxies_for(shop, &source, source.authfile));
     std::string const host(host_of(source.url));
     if (!source.authfile.empty()) {
-        if (auto credential = TRY(credential_of(source.authfile, host, host)))
-            access.credentials.push_back(*std::move(credential));
+        auto found = TRY(credential_of(source.authfile, host, host, shop.settings.cancel));
+        if (!found.warning.empty()) shop.observer->warning(found.warning);
+        if (found.credential) access.credentials.push_back(*std::move(found.credential));
     }
     if (!source.authorities.empty()) access.authorities = TRY(read_file(source.authorities, most_authority_bytes));
     return access;
@@ -504,7 +507,7 @@ namespace {
 /// Source: OCI distribution-spec, "Determining Support".
 Result<> ping_registry(Workshop& shop, Source const& source) {
     content::Fetcher fetcher(shop.store, {});
-    content::Access const access = TRY(access_of(source));
+    content::Access const access = TRY(access_of(shop, source));
     content::Blob const blob = TRY(fetcher.fetch_blob(
         access, {.remote = {.urls = urls_of(source, "/v2/")}, .most_bytes = largest_manifest}, shop.watch(source.url)));
     (void)shop.store.discard(blob.digest);  // else gc() takes it

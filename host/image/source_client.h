@@ -31,8 +31,8 @@ Result<content::Blob> fetch_image_file(Workshop& shop, Image const& image, conte
 /// Checks that a source answers as its type says. Errors: why it does not.
 Result<> ping_source(Workshop& shop, Source const& source);
 
-/// Credentials and certificates for a source. Errors: those of reading them.
-Result<content::Access> access_of(Source const& source);
+/// Credentials, certificates and proxies for a source. Errors: those of reading them.
+Result<content::Access> access_of(Workshop const& shop, Source const& source);
 
 /// The URLs of what a source and its mirrors have at a path.
 std::vector<std::string> urls_of(Source const& source, std::string const& path);

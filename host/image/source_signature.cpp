@@ -40,11 +40,11 @@ struct SignaturePlace {
 };
 
 /// The credentials of a source are for its host, wherever they are used. Its certificates vouch for that host only.
-Result<SignaturePlace> place_of(Source const& source) {
+Result<SignaturePlace> place_of(Workshop const& shop, Source const& source) {
     SignaturePlace place{.base = source.signatures.empty() ? source.url : source.signatures, .bases = {}, .access = {}};
     place.bases = source.signatures.empty() ? urls_of(source, "") : std::vector<std::string>{place.base};
     if (place.base.starts_with('/') || source.url.starts_with('/')) return place;
-    place.access = TRY(access_of(source));
+    place.access = TRY(access_of(shop, source));
     if (host_of(canonical_url(place.base)) != host_of(source.url)) place.access.authorities.clear();
     return place;
 }
@@ -173,7 +173,7 @@ Result<> check_source_signature(Workshop& shop, Source const& source, std::strin
     std::vector<std::string> keys;
     for (std::string const& path : source.keys)
         keys.push_back(TRY(read_file(path, largest_keys)));
-    SignaturePlace const place = TRY(place_of(source));
+    SignaturePlace const place = TRY(place_of(shop, source));
     auto lease = TRY(WorkLease::make(shop, "signature of " + name));
     auto const sums = TRY(fetch_small(shop, lease.id(), place, std::string(sums_name), largest_sums));
     auto const signature = sums ? TRY(find_signature(shop, lease.id(), place, keys)) : std::optional<Signature>();

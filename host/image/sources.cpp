@@ -6,6 +6,7 @@
 #include <span>
 #include <utility>
 
+#include "host/image/proxies.h"
 #include "host/image/reference.h"
 #include "lib/base/loopback.h"
 #include "lib/json/schema.h"
@@ -59,6 +60,17 @@ Result<> check_one_url(SourceType type, std::string_view url, bool is_insecure) 
     return {};
 }
 
+/// Checks the proxy of a source, which has no credentials: imgadm.conf may be read by everybody.
+Result<> check_proxy(Source const& source) {
+    if (source.proxy.empty() || source.proxy == "none") return {};
+    if (source.url.starts_with('/')) return bad_url(source.url, "a directory of this host has no proxy");
+    auto const proxy = parse_proxy(source.proxy, "its proxy");
+    if (!proxy) return bad_url(source.url, proxy.error().text());
+    if (!proxy->user.empty())
+        return bad_url(source.url, "credentials of its proxy belong in an authfile, not in the URL");
+    return {};
+}
+
 constexpr json::Shape url_text{.types = "string", .shortest = 1, .longest = longest_url};
 std::optional<std::string> read_url(json::Node const& node, json::Where const& at, json::Reading& reading) {
     auto text = json::read_text(node, at, reading);
@@ -78,7 +90,7 @@ constexpr json::Shape type_text{.types = "string", .choices = source_type_names}
 using Type = json::Kind<read_type, type_text>;
 
 std::span<json::Field<Source, SourceReading> const> table(json::TableOf<Source, SourceReading>) {
-    static constexpr std::array<json::Field<Source, SourceReading>, 10> rows{{
+    static constexpr std::array<json::Field<Source, SourceReading>, 11> rows{{
         {.name = "type", .value = as<&Source::type, Type>, .description = "The type of the server. Default: `imgapi`."},
         {.name = "url",
          .need = Need::required,
@@ -110,6 +122,10 @@ std::span<json::Field<Source, SourceReading> const> table(json::TableOf<Source, 
         {.name = "channel",
          .value = as<&Source::channel, json::Text>,
          .description = "The channel of an IMGAPI server."},
+        {.name = "proxy",
+         .value = as<&Source::proxy, json::Text>,
+         .description = "The proxy that it is reached through: `http://proxy:3128`, with its credentials in the "
+                        "`authfile`; `none`: no proxy. Default: those of the environment."},
     }};
     return rows;
 }
@@ -148,6 +164,7 @@ void write_source(json::Writer& out, Source const& source) {
     if (!source.mirrors.empty()) out.key("mirrors").list(source.mirrors);
     if (!source.authorities.empty()) out.member("authorities", source.authorities);
     if (!source.channel.empty()) out.member("channel", source.channel);
+    if (!source.proxy.empty()) out.member("proxy", source.proxy);
     out.close('}');
 }
 
@@ -208,6 +225,7 @@ Result<> check_source(Source const& source) {
         // A mirror is never a path.
         TRY(check_one_url(SourceType::imgapi, canonical_url(mirror), source.is_insecure));
     }
+    TRY(check_proxy(source));
     if (source.signatures.empty()) return {};
     return check_one_url(SourceType::directory, canonical_url(source.signatures), source.is_insecure);
 }

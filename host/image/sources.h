@@ -38,6 +38,7 @@ struct Source {
     std::vector<std::string> mirrors = {};  ///< other URLs with the same content, tried in turn
     std::string authorities = {};           ///< file of certificates that vouch for it; empty: those of the system
     std::string channel = {};               ///< of an IMGAPI server
+    std::string proxy = {};                 ///< "http://proxy:3128"; "none"; empty: those of the environment
 
     bool operator==(Source const&) const = default;
 };

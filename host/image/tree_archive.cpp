@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include "lib/base/last_line.h"
 #include "lib/base/pipe.h"
 #include "lib/base/signal_text.h"
 #include "lib/base/start_thread.h"
@@ -36,13 +37,6 @@ std::string program_of(Compression compression) {
         if (program.compression == compression) return std::string(program.name);
     }
     std::unreachable();
-}
-
-/// The last line that a program has written to its standard error.
-std::string last_line(std::string_view text) {
-    while (text.ends_with('\n'))
-        text.remove_suffix(1);
-    return std::string(text.substr(text.rfind('\n') + 1));
 }
 
 Result<> check_end(std::string const& what, Result<process::Completed> const& completed) {

@@ -13,7 +13,7 @@ bool is_plain_form(std::string_view secure, std::string_view plain) {
 }
 
 std::span<Row<Download> const> table(json::TableOf<Download>) {
-    static constexpr std::array<Row<Download>, 12> rows{{
+    static constexpr std::array<Row<Download>, 11> rows{{
         required<&Download::id, Id>("id"),
         required<&Download::urls, ListOf<json::Text, most_texts>>("urls"),
         required<&Download::offset, Count>("offset"),
@@ -23,7 +23,6 @@ std::span<Row<Download> const> table(json::TableOf<Download>) {
         required<&Download::maximum, Count>("maximum"),
         required<&Download::accept, ListOf<json::Text, most_texts>>("accept"),
         required<&Download::scope, String>("scope"),
-        required<&Download::proxy, String>("proxy"),
         required<&Download::bytes_per_second, Count>("bytesPerSecond"),
         required<&Download::stall_milliseconds, Count>("stallMilliseconds"),
     }};
@@ -31,18 +30,38 @@ std::span<Row<Download> const> table(json::TableOf<Download>) {
 }
 
 std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>) {
-    static constexpr std::array<Row<HostCredential>, 4> rows{{
+    static constexpr std::array<Row<HostCredential>, 5> rows{{
         required<&HostCredential::host, json::Text>("host"),
         required<&HostCredential::user, String>("user"),
         required<&HostCredential::password, String>("password"),
         required<&HostCredential::token, String>("token"),
+        required<&HostCredential::identity_token, String>("identityToken"),
+    }};
+    return rows;
+}
+
+std::span<Row<Proxy> const> table(json::TableOf<Proxy>) {
+    static constexpr std::array<Row<Proxy>, 3> rows{{
+        required<&Proxy::url, String>("url"),
+        required<&Proxy::user, String>("user"),
+        required<&Proxy::password, String>("password"),
+    }};
+    return rows;
+}
+
+std::span<Row<Proxies> const> table(json::TableOf<Proxies>) {
+    static constexpr std::array<Row<Proxies>, 3> rows{{
+        required<&Proxies::http, ObjectOf<Proxy>>("http"),
+        required<&Proxies::https, ObjectOf<Proxy>>("https"),
+        required<&Proxies::no_proxy, String>("noProxy"),
     }};
     return rows;
 }
 
 std::span<Row<Credentials> const> table(json::TableOf<Credentials>) {
-    static constexpr std::array<Row<Credentials>, 1> rows{{
+    static constexpr std::array<Row<Credentials>, 2> rows{{
         required<&Credentials::hosts, ListOf<ObjectOf<HostCredential>, most_texts>>("hosts"),
+        required<&Credentials::proxies, ObjectOf<Proxies>>("proxies"),
     }};
     return rows;
 }

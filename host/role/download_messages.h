@@ -30,8 +30,7 @@ struct Download {
     std::string if_range = {};
     std::uint64_t maximum = 0;  ///< how many bytes may come
     std::vector<std::string> accept = {};
-    std::string scope = {};  ///< "repository:library/alpine:pull"
-    std::string proxy = {};
+    std::string scope = {};              ///< "repository:library/alpine:pull"
     std::uint64_t bytes_per_second = 0;  ///< 0: no limit
     std::uint64_t stall_milliseconds = 30'000;
 };
@@ -46,10 +45,31 @@ struct HostCredential {
     std::string user = {};
     std::string password = {};
     std::string token = {};  ///< used instead of both
+    std::string identity_token =
+        {};  ///< likewise: a token service gives a token for it. Source: OAuth 2.0, RFC 6749, 6
+};
+/// A proxy, with what it asks for.
+struct Proxy {
+    std::string url = {};  ///< of http, https, socks5 or socks5h, without a user; empty: none
+    std::string user = {};
+    std::string password = {};
+
+    bool operator==(Proxy const&) const = default;
+};
+/// The proxies of a download, by the scheme of what is asked for. All its URLs go through them, also those of redirects
+/// and token services.
+struct Proxies {
+    Proxy http = {};
+    Proxy https = {};
+    /// Hosts that are asked directly: "localhost,10.0.0.0/8,.example.org"; "*": all.
+    std::string no_proxy = {};
+
+    bool operator==(Proxies const&) const = default;
 };
 struct Credentials {
     static constexpr std::string_view name = "credentials";
     std::vector<HostCredential> hosts;
+    Proxies proxies = {};
 };
 
 struct Cancel {
@@ -90,6 +110,8 @@ struct DownloadFailed {
 
 std::span<Row<Download> const> table(json::TableOf<Download>);
 std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>);
+std::span<Row<Proxy> const> table(json::TableOf<Proxy>);
+std::span<Row<Proxies> const> table(json::TableOf<Proxies>);
 std::span<Row<Credentials> const> table(json::TableOf<Credentials>);
 std::span<Row<Cancel> const> table(json::TableOf<Cancel>);
 std::span<Row<Answer> const> table(json::TableOf<Answer>);

@@ -251,7 +251,10 @@ std::vector<CLI::Option*> add_details(CLI::App& app, SourcesCommand& command) {
             app.add_option("--cacert", command.details.authorities,
                            "file of certificates that vouch for the added source, in PEM")
                 ->type_name("FILE"),
-            app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server")};
+            app.add_option("--channel", command.details.channel, "channel of the added IMGAPI server"),
+            app.add_option("--proxy", command.details.proxy,
+                           "proxy that the added source is reached through, or none; default: that of the environment")
+                ->type_name("URL")};
 }
 
 void add_sources_command(CLI::App& app, Run& run) {

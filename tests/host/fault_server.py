@@ -24,6 +24,10 @@ class Request(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
+    def do_POST(self):
+        self.form = self.rfile.read(int(self.headers.get("Content-Length", "0"))).decode()
+        self.do_GET()
+
     def do_GET(self):
         owner = self.server.owner
         path = self.path

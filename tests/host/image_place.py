@@ -51,7 +51,8 @@ class Host:
         self.state = self.root / "var/triton"
 
     def environment(self, more=None):
-        return {**os.environ, "TRITON_LIBEXEC": str(BUILD), "TRITON_ROOT": str(self.root), **(more or {})}
+        own = {name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")}
+        return {**own, "TRITON_LIBEXEC": str(BUILD), "TRITON_ROOT": str(self.root), **(more or {})}
 
     def run(self, *words, code=0, env=None, stdin=subprocess.DEVNULL):
         done = subprocess.run(

@@ -6,10 +6,9 @@
 
 namespace triton::cri {
 
-Result<std::string> authfile_text(Credentials const& credentials, image::RegistryReference const& reference) {
-    if (!credentials.identity_token.empty())
-        return fail(ErrorKind::unsupported, "log in at " + reference.host, "identity tokens are not supported");
-    bool const has_any = !credentials.user.empty() || !credentials.both.empty() || !credentials.registry_token.empty();
+std::string authfile_text(Credentials const& credentials, image::RegistryReference const& reference) {
+    bool const has_any = !credentials.user.empty() || !credentials.both.empty() ||
+                         !credentials.registry_token.empty() || !credentials.identity_token.empty();
     if (!has_any) return std::string();
     json::Writer out;
     out.open('{')
@@ -19,6 +18,8 @@ Result<std::string> authfile_text(Credentials const& credentials, image::Registr
         .open('{');
     if (!credentials.registry_token.empty())
         out.member("registrytoken", credentials.registry_token);
+    else if (!credentials.identity_token.empty())
+        out.member("identitytoken", credentials.identity_token);
     else if (!credentials.user.empty())
         out.member("username", credentials.user).member("password", credentials.password);
     else

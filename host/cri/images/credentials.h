@@ -3,7 +3,6 @@
 #include <string>
 
 #include "host/image/reference.h"
-#include "lib/base/result.h"
 
 namespace triton::cri {
 
@@ -19,8 +18,7 @@ struct Credentials {
     bool operator==(Credentials const&) const = default;
 };
 
-/// The text of an authfile with them, for a pull of that image; empty: there are none. Errors: `unsupported` for an
-/// identity token.
-Result<std::string> authfile_text(Credentials const& credentials, image::RegistryReference const& reference);
+/// The text of an authfile with them, for a pull of that image; empty: there are none.
+std::string authfile_text(Credentials const& credentials, image::RegistryReference const& reference);
 
 }  // namespace triton::cri

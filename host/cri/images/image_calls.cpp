@@ -210,9 +210,8 @@ void ImageCalls::add_to(Router& router) {
     router.on(method("PullImage"), typed<v1::PullImageRequest>([this](CallPtr const& call, auto const& request) {
                   auto const reference = parse_image_name(request.image().image());
                   if (!reference) return call->finish(http::grpc::status_of(reference.error()));
-                  auto const authfile = authfile_text(credentials_of(request.auth()), *reference);
-                  if (!authfile) return call->finish(http::grpc::status_of(authfile.error()));
-                  pulls_.pull({reference->text(), *authfile}, [call](Result<std::string> const& id) {
+                  std::string const authfile = authfile_text(credentials_of(request.auth()), *reference);
+                  pulls_.pull({reference->text(), authfile}, [call](Result<std::string> const& id) {
                       if (!id) return call->finish(status_of_pull(id.error()));
                       v1::PullImageResponse response;
                       response.set_image_ref(*id);

@@ -149,7 +149,9 @@ Result<> scrub(Store& store, Words const&) {
 }
 
 Access access_of(Words const& words) {
-    Access access{.proxy = words.text("proxy"), .bytes_per_second = words.number("rate", 0)};
+    role::Proxy const proxy{.url = words.text("proxy")};
+    Access access{.proxies = {.http = proxy, .https = proxy, .no_proxy = words.text("no-proxy")},
+                  .bytes_per_second = words.number("rate", 0)};
     access.stall = milliseconds(words.number("stall", 10'000));
     if (words.has("ca")) access.authorities = read_file(words.text("ca"), 1 << 20).value_or("");
     // From a file: a command line is for everybody to read.

@@ -159,6 +159,38 @@ TEST_F(AuthorizationsTest, ATokenServiceIsAskedForWhatWeWant) {
     EXPECT_EQ(known_.known_for(*parse_url("http://registry.example:443/"), scope_, &password_, now_), "");
 }
 
+TEST_F(AuthorizationsTest, ATokenIsBetterThanAPasswordWhereBothAreOffered) {
+    std::string const basic = "Basic realm=\"z\"";
+    std::string const bearer = "Bearer realm=\"https://auth.example/token\"";
+    for (std::vector<std::string> const& headers :
+         {std::vector{basic, bearer}, {bearer, basic}, {basic + ", " + bearer}, {bearer + ", " + basic}}) {
+        auto const request = known_.on_refused(url_, headers, scope_, &password_);
+        ASSERT_TRUE(request && *request);
+        EXPECT_EQ((*request)->authorization, "Basic dTpw");
+    }
+    // A Bearer without a service is of no use.
+    auto const request = known_.on_refused(url_, {"Bearer", basic}, scope_, &password_);
+    ASSERT_TRUE(request);
+    EXPECT_FALSE(*request);
+}
+
+TEST_F(AuthorizationsTest, AnIdentityTokenGoesToTheTokenServiceAlone) {
+    role::HostCredential const identity{.host = "registry.example", .user = "0000", .identity_token = "a+b&c=\r\n"};
+    std::string const bearer = R"(Bearer realm="https://auth.example/oauth2/token",service="s s")";
+    auto const request = known_.on_refused(url_, {"Basic", bearer}, scope_, &identity);
+    ASSERT_TRUE(request && *request);
+    EXPECT_EQ((*request)->url.text, "https://auth.example/oauth2/token");
+    EXPECT_EQ((*request)->authorization, "");
+    EXPECT_EQ((*request)->form,
+              "grant_type=refresh_token&client_id=triton-download&service=s%20s&scope=repository%3Aa%3Apull&"
+              "refresh_token=a%2Bb%26c%3D%0D%0A");
+    EXPECT_EQ(known_.on_refused(url_, {"Basic"}, scope_, &identity).error().text(),
+              "registry.example:443 refuses the credentials");
+    Url const near = *parse_url("http://127.0.0.1:5000/v2/a/manifests/b");
+    EXPECT_EQ(known_.on_refused(near, {R"(Bearer realm="http://auth.example/")"}, scope_, &identity).error().kind,
+              ErrorKind::denied);
+}
+
 TEST_F(AuthorizationsTest, WhatIsPublicNeedsATokenAndNoCredential) {
     auto const request = known_.on_refused(url_, {R"(Bearer realm="https://auth.example/token")"}, "", nullptr);
     ASSERT_TRUE(*request);

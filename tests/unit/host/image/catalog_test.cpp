@@ -118,6 +118,30 @@ TEST_F(CatalogTest, OfTwoIntentsWithOneTreeTheLastHasIt) {
     EXPECT_FALSE(*catalog_->has_intent(first));
 }
 
+TEST(Authfile, TheLongestKeyCounts) {
+    constexpr std::string_view text =
+        R"({"auths":{"h.example":{"username":"host","password":"p"},"h.example/team":{"username":"team","password":"p"},)"
+        R"("h.example/team/app/":{"username":"app","password":"p"},"h.example/v1/":{"username":"old","password":"p"},)"
+        R"("docker.io/team":{"username":"hub","password":"p"},"index.docker.io":{"username":"all","password":"p"},)"
+        R"("only.example/x":{"username":"x","password":"p"},"i.example":{"identitytoken":"idt","auth":"MDA6"}}})";
+    auto const of = [&](std::string_view name) {
+        auto const found = credential_in(text, "f", name, "host");
+        return found && *found ? (*found)->user : "none";
+    };
+    EXPECT_EQ(of("h.example/team/app"), "app");
+    EXPECT_EQ(of("h.example/team/app/more"), "app");
+    EXPECT_EQ(of("h.example/team/apple"), "team");
+    EXPECT_EQ(of("h.example/teams"), "host");
+    EXPECT_EQ(of("h.example"), "host");
+    EXPECT_EQ(of("H.EXAMPLE:443/team/x"), "team");
+    EXPECT_EQ(of("docker.io/team/x"), "hub");
+    EXPECT_EQ(of("docker.io/library/alpine"), "all");
+    EXPECT_EQ(of("only.example/x"), "x");
+    EXPECT_EQ(of("only.example/y"), "none");
+    EXPECT_EQ(of("only.example"), "none");
+    EXPECT_EQ((*credential_in(text, "f", "i.example/x", "host"))->identity_token, "idt");
+}
+
 TEST(Authfile, HasCredentialsOfARegistry) {
     // "user:secret", "a:b:c"
     constexpr std::string_view text =

@@ -55,8 +55,10 @@ TEST(Messages, AreReadAsTheyAreWritten) {
                           R"(","skippedDevices":0,"skippedAttributes":0,"hasWhiteoutNames":false}})");
     expect_same<Download>(
         R"({"download":{"id":1,"urls":["http://a/b"],"offset":0,"length":5,"wholeLength":9,"ifRange":"\"x\"","maximum":5,"accept":[],)"
-        R"("scope":"","proxy":"","bytesPerSecond":0,"stallMilliseconds":30000}})");
-    expect_same<Credentials>(R"({"credentials":{"hosts":[{"host":"a:1","user":"u","password":"p","token":""}]}})");
+        R"("scope":"","bytesPerSecond":0,"stallMilliseconds":30000}})");
+    expect_same<Credentials>(R"({"credentials":{"hosts":[{"host":"a:1","user":"u","password":"p","token":"",)"
+                             R"("identityToken":"i"}],"proxies":{"http":{"url":"http://p:1","user":"","password":""},)"
+                             R"("https":{"url":"","user":"u","password":"w"},"noProxy":"*"}}})");
     expect_same<Cancel>(R"({"cancel":{"id":1}})");
     expect_same<Answer>(
         R"({"answer":{"id":1,"status":206,"length":5,"offset":0,"size":9,"etag":"","mediaType":"","finalHost":"a","digest":""}})");

@@ -15,8 +15,8 @@ image::RegistryReference reference() { return *parse_image_name("registry.exampl
 /// What a pull sends with them to the registry of the image.
 std::optional<content::Credential> used(Credentials const& credentials) {
     auto const text = authfile_text(credentials, reference());
-    if (!text || text->empty()) return std::nullopt;
-    auto const found = image::credential_in(*text, "test", "registry.example:5000", "registry.example:5000");
+    if (text.empty()) return std::nullopt;
+    auto const found = image::credential_in(text, "test", "registry.example:5000/app", "registry.example:5000");
     return found ? *found : std::nullopt;
 }
 
@@ -41,11 +41,11 @@ TEST(CriCredentials, OfAnotherServerAreNotSent) {
     EXPECT_TRUE(used({.user = "alice", .password = "x", .server = "https://registry.example:5000/v2/"}));
 }
 
-TEST(CriCredentials, IdentityTokensAreNotSupported) {
-    auto const text = authfile_text({.identity_token = "x"}, reference());
-    ASSERT_FALSE(text);
-    EXPECT_EQ(text.error().kind, ErrorKind::unsupported);
-    EXPECT_EQ(text.error().text(), "cannot log in at registry.example:5000: identity tokens are not supported");
+TEST(CriCredentials, AnIdentityTokenIsForTheTokenService) {
+    auto const identity = used({.identity_token = "x"});
+    ASSERT_TRUE(identity);
+    EXPECT_EQ(identity->identity_token, "x");
+    EXPECT_EQ(identity->token, "");
 }
 
 }  // namespace
