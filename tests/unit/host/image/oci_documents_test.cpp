@@ -182,7 +182,7 @@ TEST(OciDocuments, ManifestOfDockerSaveIsRead) {
         R"({"Config":"a/../c","RepoTags":null,"Layers":[]}])",
         "x");
     ASSERT_FALSE(read);
-    EXPECT_EQ(read.error().details.front(), "[1].Config: " a /../ c " is not the path of a file in an archive");
+    EXPECT_EQ(read.error().details.front(), "[1].Config: \"a/../c\" is not the path of a file in an archive");
     auto const good = read_saved_images(
         R"([{"Config":"c.json","RepoTags":["a:1"],"Layers":["x/layer.tar","x/layer.tar"],"Parent":"sha256:0"},)"
         R"({"Config":"..c","RepoTags":null,"Layers":["./l"]}])",
@@ -203,15 +203,12 @@ TEST(OciDocuments, ConfigurationNeedsNoPlatformAndNoMediaType) {
     EXPECT_EQ(document_error(R"({"schemaVersion":2,"config":{"digest":")" + digest_of('c') +
                              R"(","size":1},"layers":[)" + descriptor(layer_type, 'a') + "]}"),
               "none");
-    std::string const layers = R"("rootfs":{"type":"layers","diff_ids":[")" + digest_of('1') + ""]
-}
-}
-";
+    std::string const layers = R"("rootfs":{"type":"layers","diff_ids":[")" + digest_of('1') + R"("]}})";
     for (std::string_view const platform : {"", R"("os":"","architecture":"",)", R"("os":"linux",)"}) {
-    auto const read = read_oci_config("{" + std::string(platform) + layers, 1, "x");
-    ASSERT_TRUE(read) << platform;
-    EXPECT_EQ(read->platform, Platform{}) << platform;
-}
+        auto const read = read_oci_config("{" + std::string(platform) + layers, 1, "x");
+        ASSERT_TRUE(read) << platform;
+        EXPECT_EQ(read->platform, Platform{}) << platform;
+    }
 }
 
 }  // namespace
