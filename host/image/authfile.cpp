@@ -19,6 +19,7 @@
 #include "lib/json/table.h"
 #include "lib/json/text.h"
 #include "lib/json/values.h"
+#include "lib/text/base64.h"
 
 namespace triton::image {
 
@@ -26,24 +27,12 @@ namespace {
 
 constexpr std::size_t largest_file = 1 << 20;
 
-/// Base64 (RFC 4648, section 4). Returns nullopt for anything else.
-std::optional<std::string> decode_base64(std::string_view text) {
-    static constexpr std::string_view alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+/// Base64, whose padding some programs leave out. Returns nullopt for anything else.
+std::optional<std::string> decoded(std::string text) {
     while (text.ends_with('='))
-        text.remove_suffix(1);
-    std::string out;
-    std::uint32_t bits = 0;
-    unsigned count = 0;
-    for (char const c : text) {
-        std::size_t const value = alphabet.find(c);
-        if (value == std::string_view::npos) return std::nullopt;
-        bits = bits << 6 | static_cast<std::uint32_t>(value);
-        count += 6;
-        if (count < 8) continue;
-        count -= 8;
-        out += static_cast<char>(bits >> count & 0xff);
-    }
-    return out;
+        text.pop_back();
+    text.resize((text.size() + 3) / 4 * 4, '=');
+    return text::decode_base64(text);
 }
 
 struct Entry {
@@ -57,7 +46,7 @@ struct Entry {
 void parse_auth(json::Node const& node, json::Where const& at, Entry& entry, json::Reading& reading) {
     std::string const* const text = json::expect_string(node, at, reading);
     if (!text) return;
-    auto const plain = decode_base64(*text);
+    auto const plain = decoded(*text);
     std::size_t const colon = plain ? plain->find(':') : std::string::npos;
     if (colon == std::string::npos) return reading.problems.add(at, "is not USER:PASSWORD in Base64");
     entry.user = plain->substr(0, colon);

@@ -365,6 +365,8 @@ Result<> Machines::derive(Machine const& machine) {
     paths.has_shifted_files = files && TRY(storage::shifted_by(files.get()));
     TRY(derive_network(machine, paths));
     TRY(derive_volumes(machine, paths));
+    if (store_.layout().root.empty()) paths.metadata = store_.layout().metadata() + "/" + machine.uuid.text();
+    paths.metadata_client = parts_.metadata_client;
     std::string const settings = nspawn_text(machine, paths, TRY(init_of(machine, root)).value_or(Init{}));
     // customer_metadata may have passwords
     TRY(replace_file(store_.layout().nspawn() + "/" + machine.uuid.text() + ".nspawn", settings, 0600));
@@ -651,7 +653,7 @@ Operation Machines::creation(Machine const& machine, std::string_view name, std:
     operation.steps.push_back({.name = "metadata", .run = [this, machine, needs_image]() -> Result<> {
                                    if (needs_image || machine.maintain_resolvers == std::optional(true))
                                        write_resolvers(machine, path(machine.uuid));
-                                   write_host_name(machine, path(machine.uuid));
+                                   write_into_tree(machine, path(machine.uuid));
                                    return write_config_beyond_quota(machine);  // a clone has its source's quota
                                }});
     operation.steps.push_back({.name = "quota", .run = [this, machine]() -> Result<> {
@@ -782,7 +784,7 @@ Operation Machines::change(Machine const& machine, bool is_resumed, NewLimits co
         {.name = "metadata",
          .run = [this, machine]() -> Result<> {
              if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(machine.uuid));
-             write_host_name(machine, path(machine.uuid));
+             write_into_tree(machine, path(machine.uuid));
              return write_config_beyond_quota(machine);
          }},
         {.name = "quota",
@@ -859,7 +861,7 @@ Operation Machines::reprovisioning(Machine const& machine, bool was_running, boo
          .run = [this, machine, incoming]() -> Result<> {
              TRY(tune_tree(machine, incoming, false));
              write_resolvers(machine, parts_.pool.path(incoming));
-             write_host_name(machine, parts_.pool.path(incoming));
+             write_into_tree(machine, parts_.pool.path(incoming));
              TRY(write_config(machine, parts_.pool.path(incoming)));
              // That of the old tree, as long as a refusal changes nothing.
              auto const limit = TRY(tree_limit(machine.uuid));
@@ -1270,7 +1272,7 @@ Result<bool> Machines::start(Uuid const& uuid) {
     TRY(store_.save_alone(machine));
     if (!is_under_way) {
         if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
-        write_host_name(machine, path(uuid));
+        write_into_tree(machine, path(uuid));
         TRY(derive(machine));
         // It may be a host that has got its machines back without the rows of its volumes.
         if (auto const uses = volume_uses(machine); !uses.empty()) TRY(hold_volumes(uuid, uses, true));
@@ -1332,7 +1334,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
                     "Cannot reboot vm from state \"" + std::string(name_of(state)) + "\", must be \"running\"");
     TRY(check_links(machine));
     if (machine.maintain_resolvers == std::optional(true)) write_resolvers(machine, path(uuid));
-    write_host_name(machine, path(uuid));
+    write_into_tree(machine, path(uuid));
     TRY(derive(machine));
     if (!force) await_listener(machine, status);
     bool const is_asked = !force && TRY(init_of(machine, root_of(uuid))).value_or(Init{}).has_container_interface;

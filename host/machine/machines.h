@@ -29,6 +29,7 @@ struct HostParts {
     std::function<void(std::string)> notice = {};  ///< a sentence that the user should read
     Networks* networks = nullptr;                  ///< none: NICs are kept, but not made
     Volumes* volumes = nullptr;                    ///< none: machines have no volumes
+    std::string metadata_client = {};              ///< the program behind mdata-get; empty: machines do not get it
 };
 
 struct StopOptions {
@@ -227,7 +228,7 @@ private:
     Result<std::vector<Uuid>> stray_volume_holders();
     Result<> recover_volumes(Uuid const& owner, Told const& told);
     void reclaim_leftovers(Uuid const& uuid, std::string_view command);
-    void write_host_name(Machine const& machine, std::string const& tree);
+    void write_into_tree(Machine const& machine, std::string const& tree);
     void write_resolvers(Machine const& machine, std::string const& tree);
     void write_etc(std::string const& tree, std::string const& name, std::string_view text);
     [[nodiscard]] std::string network_path(Uuid const& uuid) const;

@@ -10,6 +10,7 @@
 #include "host/machine/etc_file.h"
 #include "host/machine/lock_file.h"
 #include "host/machine/machines.h"
+#include "host/machine/metadata_links.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/next_entry.h"
 
@@ -128,8 +129,9 @@ Result<> Machines::recover_network(Uuid const& owner, Told const& told) {
 }
 
 /// The image's own init may set the host name that it finds in /etc.
-void Machines::write_host_name(Machine const& machine, std::string const& tree) {
+void Machines::write_into_tree(Machine const& machine, std::string const& tree) {
     if (machine.hostname) write_etc(tree, "hostname", *machine.hostname + "\n");
+    make_metadata_links(tree + "/root");
 }
 
 void Machines::write_resolvers(Machine const& machine, std::string const& tree) {

@@ -164,7 +164,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::kernel_version, Name>("kernel_version", kept(), "Stored; it has no effect on Linux."),
         property<&Machine::fs_allowed, TextList>("fs_allowed", idle(), "Stored; it has no effect on Linux."),
         property<&Machine::limit_priv, TextList>("limit_priv", idle(), "Stored; it has no effect on Linux."),
-        property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Stored."),
+        property<&Machine::internal_metadata_namespaces, TextList>("internal_metadata_namespaces", kept(), "Prefixes of keys of internal_metadata that the machine may read, as PREFIX:KEY."),
         property<&Machine::mdata_exec_timeout, Whole<0, 86400>>("mdata_exec_timeout", {.set = Set::at_create}, "Stored: no image has an mdata:execute that create could wait for. Default: 300."),
         property<&Machine::filesystems, json::List<json::Record<Filesystem, filesystem_shape>>>("filesystems", {.takes = Takes::at_start, .parts = Parts::objects, .key = "target"}, "Volumes, and directories of the host, that it sees. `options`: `ro` or `readonly`, `rw`; for directories `idmap`."),
         property<&Machine::nics, json::List<json::Record<Nic, nic_shape>>>("nics", {.takes = Takes::at_start, .shown = Shown::always, .parts = Parts::objects, .key = "mac"}, "Its network interfaces."),

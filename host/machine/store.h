@@ -29,6 +29,8 @@ struct Layout {
     [[nodiscard]] std::string nspawn() const { return root + "/run/systemd/nspawn"; }
     [[nodiscard]] std::string networks() const { return root + std::string(network::directory); }
     [[nodiscard]] std::string volume_links() const { return root + "/run/triton/machine-volumes"; }
+    /// What a machine is given of its metadata: a directory for each machine.
+    [[nodiscard]] std::string metadata() const { return root + "/run/triton/metadata"; }
     [[nodiscard]] std::string links() const { return root + "/var/lib/machines"; }
     [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "host/machine/metadata_links.h"
 #include "host/machine/nic.h"
 #include "lib/base/signal_text.h"
 #include "lib/json/writer.h"
@@ -128,6 +129,10 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
         add_bind(text, true, paths.first_program, first_program_inside);
         add_bind(text, true, paths.network, network_inside);
     }
+    if (!paths.metadata.empty()) add_bind(text, true, paths.metadata, metadata_inside);
+    if (!paths.metadata.empty() && !paths.metadata_client.empty())
+        add_bind(text, true, paths.metadata_client,
+                 std::string(metadata_inside) + "/" + std::string(MetadataPlaces::program));
     for (Filesystem const& filesystem : machine.filesystems) {
         if (is_volume(filesystem))
             add_bind(text, is_read_only(filesystem), paths.volume_links + "/" + filesystem.source, filesystem.target,

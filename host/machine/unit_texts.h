@@ -19,6 +19,8 @@ struct MachinePaths {
     std::string first_program = {};       ///< the triton-machine-init that reads it
     std::vector<std::string> links = {};  ///< lines of the section [Network]
     std::string volume_links = {};        ///< the directory with a link to each of its volumes
+    std::string metadata = {};            ///< the directory that the machine has as `metadata_inside`; empty: none
+    std::string metadata_client = {};     ///< the program behind mdata-get, which goes there; empty: none
     bool maps_volume_owners = true;  ///< by mounts of volumes; else their files have the machine's uids of the host
     bool has_shifted_files = false;  ///< they belong to the machine's uids on the host, not to its own
 };

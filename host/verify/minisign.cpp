@@ -8,8 +8,8 @@
 
 #include <openssl/evp.h>
 
-#include "host/verify/base64.h"
 #include "host/verify/hash.h"
+#include "lib/text/base64.h"
 
 namespace triton::verify {
 
@@ -48,12 +48,12 @@ struct Signature {
 
 Result<Signature> parse_signature(std::string_view text) {
     if (!take_line(text).starts_with(untrusted)) return no_signature("its first line is not an untrusted comment");
-    auto const first = decode_base64(take_line(text));
+    auto const first = text::decode_base64(take_line(text));
     if (!first || first->size() != algorithm_bytes + id_bytes + signature_bytes)
         return no_signature("its second line is not a signature");
     std::string_view const comment = take_line(text);
     if (!comment.starts_with(trusted)) return no_signature("its third line is not a trusted comment");
-    auto const global = decode_base64(take_line(text));
+    auto const global = text::decode_base64(take_line(text));
     if (!global || global->size() != signature_bytes) return no_signature("its fourth line is not a signature");
     return Signature{.algorithm = first->substr(0, algorithm_bytes),
                      .id = first->substr(algorithm_bytes, id_bytes),
@@ -76,7 +76,7 @@ std::string shown_id(std::string_view id) {
 /// The public key with that id. Lines that are not keys are skipped: we could not trust them.
 std::optional<std::string> find_key(std::string_view keys, std::string_view id) {
     for (std::size_t i = 0; i < most_keys && !keys.empty(); ++i) {
-        auto const key = decode_base64(take_line(keys));
+        auto const key = text::decode_base64(take_line(keys));
         if (key && key->size() == algorithm_bytes + id_bytes + key_bytes && key->starts_with(legacy) &&
             key->substr(algorithm_bytes, id_bytes) == id)
             return key->substr(algorithm_bytes + id_bytes);

@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "host/verify/base64.h"
 #include "host/verify/read_to_end.h"
+#include "lib/text/base64.h"
 
 namespace triton::verify {
 
@@ -188,7 +188,7 @@ Result<std::string> without_armor(std::string_view certificates) {
             if (is_body) text += line;
             if (line.empty() && !std::exchange(is_first, false)) is_body = true;
         }
-        auto const decoded = decode_base64(text);
+        auto const decoded = text::decode_base64(text);
         if (!decoded) return fail("armor of a certificate is broken");
         binary += *decoded;
     }

@@ -15,6 +15,8 @@
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 
+#include "lib/text/base64.h"
+
 // Declares PEM_read_bio_CMS() only after <openssl/pem.h>.
 #include <openssl/cms.h>
 #include <openssl/crypto.h>
@@ -25,8 +27,6 @@
 #include <openssl/x509.h>
 #include <openssl/x509v3.h>
 #include <unistd.h>
-
-#include "host/verify/base64.h"
 
 namespace triton::verify {
 
@@ -209,7 +209,7 @@ std::string last_reason() {
 std::string bare_bytes(std::string_view signature) {
     std::string text(signature);
     std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
-    if (auto decoded = decode_base64(text)) return *std::move(decoded);
+    if (auto decoded = text::decode_base64(text)) return *std::move(decoded);
     return std::string(signature);
 }
 

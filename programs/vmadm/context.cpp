@@ -14,6 +14,7 @@
 #include "host/machine/names.h"
 #include "host/machine/properties.h"
 #include "host/parts/host_pool.h"
+#include "host/parts/libexec.h"
 #include "lib/base/read_file.h"
 #include "lib/base/write_all.h"
 #include "lib/json/text.h"
@@ -89,6 +90,7 @@ machine::HostParts Host::parts() {
         .pool = *pool_, .images = images_, .units = *running_.units, .launcher = launcher_, .now = wall_microseconds};
     parts.networks = running_.networks.get();
     parts.volumes = &volumes_;
+    parts.metadata_client = parts::libexec_program("triton-mdata").value_or("");
     parts.notice = [this](std::string const& text) { note(text); };
     if (has_progress_)
         parts.progress = [this](std::string_view operation, std::string_view step) {

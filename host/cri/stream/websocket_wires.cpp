@@ -4,40 +4,20 @@
 #include <array>
 #include <optional>
 
-#include "lib/http/websocket/accept_key.h"
+#include "lib/text/base64.h"
 
 namespace triton::cri::stream {
 
 namespace {
 
-using http::websocket::encode_base64;
 using http::websocket::ServerSession;
 
 constexpr int first_version_with_close = 5;
 constexpr char close_channel = '\xff';
 constexpr std::size_t most_ports = 100;  // channels are one byte, and their text form has no more digits
 constexpr std::size_t tunnel_bytes = 32 * 1024;
-constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 enum Channel : char { channel_input, channel_output, channel_errors, channel_status, channel_size };
-
-/// nullopt: it is none.
-std::optional<std::string> decode_base64(std::string_view text) {
-    if (text.size() % 4 != 0) return std::nullopt;
-    std::string bytes;
-    for (std::size_t i = 0; i < text.size(); i += 4) {
-        std::uint32_t value = 0;
-        std::size_t const padding = i + 4 < text.size() ? 0 : text.ends_with("==") ? 2 : text.ends_with("=") ? 1 : 0;
-        for (std::size_t k = 0; k < 4; ++k) {
-            auto const digit = k < 4 - padding ? digits.find(text[i + k]) : 0;
-            if (digit == std::string_view::npos) return std::nullopt;
-            value = value << 6U | static_cast<std::uint32_t>(digit);
-        }
-        for (std::size_t k = 0; k < 3 - padding; ++k)
-            bytes += static_cast<char>(value >> (16 - 8 * k) & 0xffU);
-    }
-    return bytes;
-}
 
 struct ChannelMessage {
     std::uint8_t channel;
@@ -46,13 +26,13 @@ struct ChannelMessage {
 std::optional<ChannelMessage> parse_message(std::string_view message, bool is_base64) {
     if (message.empty()) return std::nullopt;
     if (!is_base64) return ChannelMessage{static_cast<std::uint8_t>(message.front()), std::string(message.substr(1))};
-    auto bytes = decode_base64(message.substr(1));
+    auto bytes = text::decode_base64(message.substr(1));
     if (!bytes || message.front() < '0' || message.front() > '9') return std::nullopt;
     return ChannelMessage{static_cast<std::uint8_t>(message.front() - '0'), *std::move(bytes)};
 }
 
 void send_on(ServerSession& session, std::uint8_t channel, std::string_view bytes, bool is_base64) {
-    if (is_base64) return session.send_text(static_cast<char>('0' + channel) + encode_base64(bytes));
+    if (is_base64) return session.send_text(static_cast<char>('0' + channel) + text::encode_base64(bytes));
     char const head = static_cast<char>(channel);
     session.send({&head, 1}, bytes);
 }

@@ -5,12 +5,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "lib/text/base64.h"
+
 namespace triton::http::websocket {
 
 namespace {
 
 constexpr std::size_t block_bytes = 64;
-constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 void append_big_endian(std::string& out, std::uint64_t value, int bytes) {
     for (int shift = 8 * (bytes - 1); shift >= 0; shift -= 8)
@@ -67,21 +68,8 @@ std::string sha1(std::string text) {
 
 }  // namespace
 
-std::string encode_base64(std::string_view bytes) {
-    std::string text;
-    for (std::size_t i = 0; i < bytes.size(); i += 3) {
-        std::string_view const group = bytes.substr(i, 3);
-        std::uint32_t value = 0;
-        for (std::size_t k = 0; k < 3; ++k)
-            value = value << 8U | (k < group.size() ? static_cast<std::uint8_t>(group[k]) : 0U);
-        for (std::size_t k = 0; k < 4; ++k)
-            text += k <= group.size() ? digits[value >> (18 - 6 * k) & 0x3fU] : '=';
-    }
-    return text;
-}
-
 std::string accept_key(std::string_view key) {
-    return encode_base64(sha1(std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
+    return text::encode_base64(sha1(std::string(key) + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"));
 }
 
 }  // namespace triton::http::websocket

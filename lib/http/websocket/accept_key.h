@@ -5,8 +5,6 @@
 
 namespace triton::http::websocket {
 
-std::string encode_base64(std::string_view bytes);
-
 /// The answer to Sec-WebSocket-Key. Source: RFC 6455, 4.2.2.
 std::string accept_key(std::string_view key);
 

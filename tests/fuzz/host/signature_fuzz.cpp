@@ -9,10 +9,10 @@
 #include <fcntl.h>
 
 #include "host/role/sums.h"
-#include "host/verify/base64.h"
 #include "host/verify/minisign.h"
 #include "host/verify/openpgp.h"
 #include "host/verify/x509.h"
+#include "lib/text/base64.h"
 
 namespace {
 
@@ -54,7 +54,7 @@ int run(std::uint8_t const* data, std::size_t size) {
     require(!verify::check_minisign(content, text, text));
     (void)verify::names_file(text, "image");
     if (auto const digest = role::find_sum(text, "image")) require(text.contains(digest->hex() + " "));
-    if (auto const decoded = verify::decode_base64(text)) require(decoded->size() <= text.size());
+    if (auto const decoded = text::decode_base64(text)) require(decoded->size() <= text.size());
     (void)verify::without_armor(text);
     static int const empty = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
     role::Digest const digest;  // of nothing, like the file

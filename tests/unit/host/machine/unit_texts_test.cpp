@@ -56,6 +56,19 @@ TEST(Nspawn, AMachineWithALaunchConfigurationStartsTheLauncher) {
               "\n[Network]\nPrivate=yes\nVirtualEthernet=no\n");
 }
 
+/// Both are read-only: what the machine changes goes through the socket.
+TEST(Nspawn, MetadataIsADirectoryOfTheHost) {
+    MachinePaths asked = paths;
+    asked.metadata = "/run/triton/metadata/x";
+    EXPECT_THAT(nspawn_text(limited_machine(), asked, systemd),
+                testing::HasSubstr("\nBindReadOnly=/run/triton/metadata/x:/run/triton/metadata\n\n[Network]"));
+    asked.metadata_client = "/usr/libexec/triton/triton-mdata";
+    EXPECT_THAT(
+        nspawn_text(limited_machine(), asked, systemd),
+        testing::HasSubstr("\nBindReadOnly=/run/triton/metadata/x:/run/triton/metadata\n"
+                           "BindReadOnly=/usr/libexec/triton/triton-mdata:/run/triton/metadata/usr/lib/mdata\n"));
+}
+
 TEST(Nspawn, FilesThatBelongToUidsOfTheHostStaySo) {
     MachinePaths shifted = paths;
     shifted.has_shifted_files = true;

@@ -39,10 +39,6 @@ protected:
 
 TEST(WebSocketHandshake, IsThatOfTheRfc) {
     EXPECT_EQ(accept_key("dGhlIHNhbXBsZSBub25jZQ=="), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=");
-    EXPECT_EQ(encode_base64(""), "");
-    EXPECT_EQ(encode_base64("f"), "Zg==");
-    EXPECT_EQ(encode_base64("fo"), "Zm8=");
-    EXPECT_EQ(encode_base64("foo"), "Zm9v");
 }
 
 TEST_F(WebSocketSessionTest, MessagesComeInAnyPieces) {

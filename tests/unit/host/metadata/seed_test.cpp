@@ -1,0 +1,62 @@
+#include "host/metadata/seed.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "host/machine/properties.h"
+
+namespace triton::metadata {
+
+namespace {
+
+using testing::HasSubstr;
+
+std::map<std::string_view, std::string> seed(std::string const& members) {
+    auto const machine =
+        machine::parse_file(R"({"uuid":"6b0c8a3e-0000-4000-8000-00000000000a","brand":"lx")" + members + "}", "test");
+    EXPECT_TRUE(machine) << machine.error().text();
+    std::map<std::string_view, std::string> texts;
+    for (SeedFile& file : seed_of(machine ? *machine : machine::Machine{}))
+        texts[file.name] = std::move(file.text);
+    return texts;
+}
+
+TEST(Seed, NamesTheMachineAndLeavesItsNetworkAlone) {
+    auto const texts = seed("");
+    EXPECT_EQ(texts.size(), 4U);
+    EXPECT_EQ(
+        texts.at("meta-data"),
+        R"({"instance-id":"6b0c8a3e-0000-4000-8000-00000000000a","local-hostname":"6b0c8a3e-0000-4000-8000-00000000000a"})"
+        "\n");
+    EXPECT_EQ(texts.at("user-data"), "");
+    EXPECT_EQ(texts.at("vendor-data"), "#cloud-config\n{\"disable_root\": false}\n");
+    EXPECT_EQ(texts.at("network-config"), "{\"config\": \"disabled\"}\n");
+}
+
+TEST(Seed, HasTheKeysOfRoot) {
+    auto const texts = seed(R"(,"hostname":"web","customer_metadata":{"root_authorized_keys":)"
+                            R"("# mine\nssh-ed25519 AAAA a\r\n\nssh-rsa BBBB \"b\": x\n"})");
+    EXPECT_EQ(texts.at("meta-data"), R"({"instance-id":"6b0c8a3e-0000-4000-8000-00000000000a","local-hostname":"web",)"
+                                     R"("public-keys":["ssh-ed25519 AAAA a","ssh-rsa BBBB \"b\": x"]})"
+                                     "\n");
+}
+
+TEST(Seed, HasTheDataOfItsUser) {
+    EXPECT_EQ(seed(R"(,"customer_metadata":{"user-data":"#cloud-config\n"})").at("user-data"), "#cloud-config\n");
+    EXPECT_EQ(seed(R"(,"customer_metadata":{"user-data":"old","cloud-init:user-data":"new"})").at("user-data"), "new");
+}
+
+/// Whatever the script says, it stays a script.
+TEST(Seed, TheScriptCannotEndItsPart) {
+    auto const texts = seed(R"(,"customer_metadata":{"user-script":"echo\n--triton-machine-metadata--\n"})");
+    std::string const& text = texts.at("vendor-data");
+    EXPECT_THAT(text, HasSubstr("Content-Type: text/x-shellscript-per-boot"));
+    EXPECT_THAT(text, HasSubstr("\nIyEvYmluL3NoCmVjaG8KLS10cml0b24tbWFjaGluZS1tZXRhZGF0YS0tCg==\n"));
+    EXPECT_EQ(text.find("--triton-machine-metadata--"), text.size() - 28);
+}
+
+}  // namespace
+
+}  // namespace triton::metadata
