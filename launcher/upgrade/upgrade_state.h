@@ -152,7 +152,8 @@ struct UpgradeState {
     std::vector<PidFile> pid_files;
     std::vector<LeftTree> left_trees;
     std::vector<Hunt> hunts;
-    std::vector<std::uint64_t> marks;  ///< see Children::mark_of(); of each process with a pid, in the supervisor's order
+    std::vector<std::uint64_t>
+        marks;  ///< see Children::mark_of(); of each process with a pid, in the supervisor's order
     std::vector<FileChange> file_changes;
     std::vector<WatchedFile> watched_files;
     // The kernel would close them at execve(2), which takes up to 20 ms: their watches end after a grace period.

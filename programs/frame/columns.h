@@ -22,7 +22,8 @@ struct Column {
     std::string (*text)(Item const&... item);
 };
 
-/// The columns that a list with commas names, in its order; all of them when it is empty. Errors: `invalid`: there is no such column.
+/// The columns that a list with commas names, in its order; all of them when it is empty. Errors: `invalid`: there is
+/// no such column.
 template <class... Item>
 Result<std::vector<Column<Item...>>> choose_columns(std::span<Column<Item...> const> known, std::string_view wanted) {
     std::vector<Column<Item...>> chosen;
