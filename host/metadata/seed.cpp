@@ -1,11 +1,9 @@
 #include "host/metadata/seed.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "lib/json/lookup.h"
 #include "lib/json/writer.h"
-#include "lib/text/base64.h"
 
 namespace triton::metadata {
 
@@ -42,34 +40,41 @@ std::string meta_data(Machine const& machine) {
     return std::move(out).text() + "\n";
 }
 
-/// Without it the keys are those of the image's usual user alone.
-constexpr std::string_view root_may_log_in = "#cloud-config\n{\"disable_root\": false}\n";
+/// Two parts, the same for all machines. Without the first, the keys are those of the image's usual user alone. The
+/// second runs once, before the scripts of each boot, and adds one to these. cloud-init keeps what it has read at the
+/// first boot, so that script asks for the user-script as it is by then.
+constexpr std::string_view vendor_data = R"(Content-Type: multipart/mixed; boundary="triton-machine-metadata"
+MIME-Version: 1.0
 
-/// A document of two parts. What the tenant has written is encoded: it cannot end its part.
-std::string with_script(std::string_view script) {
-    static constexpr std::string_view boundary = "triton-machine-metadata";
-    std::string const shebang = script.starts_with("#!") ? "" : "#!/bin/sh\n";
-    std::string const code = text::encode_base64(shebang + std::string(script));
-    std::string out =
-        "Content-Type: multipart/mixed; boundary=\"" + std::string(boundary) + "\"\nMIME-Version: 1.0\n\n";
-    auto const begin_part = [&out](std::string_view type, std::string_view more) {
-        out.append("--").append(boundary).append("\nContent-Type: ").append(type).append("; charset=\"utf-8\"\n");
-        out.append("MIME-Version: 1.0\n").append(more).append("\n");
-    };
-    begin_part("text/cloud-config", "");
-    out += root_may_log_in;
-    begin_part("text/x-shellscript-per-boot",
-               "Content-Transfer-Encoding: base64\nContent-Disposition: attachment; filename=\"user-script\"\n");
-    constexpr std::size_t width = 76;
-    for (std::size_t at = 0; at < code.size(); at += width)
-        out.append(code, at, width).append("\n");
-    return out + "--" + std::string(boundary) + "--\n";
-}
+--triton-machine-metadata
+Content-Type: text/cloud-config; charset="utf-8"
+MIME-Version: 1.0
 
-std::string vendor_data(Machine const& machine) {
-    std::string const script = customer_text(machine, "user-script");
-    return script.empty() ? std::string(root_may_log_in) : with_script(script);
-}
+#cloud-config
+{"disable_root": false}
+--triton-machine-metadata
+Content-Type: text/x-shellscript; charset="utf-8"
+MIME-Version: 1.0
+Content-Disposition: attachment; filename="triton-user-script"
+
+#!/bin/sh
+set -e
+mkdir -p /var/lib/cloud/scripts/per-boot
+cat >/var/lib/cloud/scripts/per-boot/triton-user-script <<'END'
+#!/bin/sh
+# Runs the user-script of this machine's metadata.
+script=/var/lib/cloud/data/triton-user-script
+umask 077
+/native/usr/sbin/mdata-get user-script >"$script" 2>/dev/null || { rm -f "$script"; exit 0; }
+chmod 700 "$script"
+case $(head -c 2 "$script") in
+'#!') exec "$script" ;;
+*) exec sh "$script" ;;
+esac
+END
+chmod 700 /var/lib/cloud/scripts/per-boot/triton-user-script
+--triton-machine-metadata--
+)";
 
 std::string user_data(Machine const& machine) {
     std::string text = customer_text(machine, "cloud-init:user-data");
@@ -81,7 +86,7 @@ std::string user_data(Machine const& machine) {
 std::vector<SeedFile> seed_of(Machine const& machine) {
     return {{"meta-data", meta_data(machine)},
             {"user-data", user_data(machine)},
-            {"vendor-data", vendor_data(machine)},
+            {"vendor-data", std::string(vendor_data)},
             {"network-config", "{\"config\": \"disabled\"}\n"}};
 }
 

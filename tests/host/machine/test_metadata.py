@@ -134,7 +134,7 @@ def test_cloud_init_finds_its_data(host, vmadm, debian):
     assert json.loads(vmadm.ok("exec", "cloud", "cat", seed + "meta-data")) == {
         "instance-id": uuid, "local-hostname": "cloud0", "public-keys": ["ssh-ed25519 AAAA"]}
     assert vmadm.ok("exec", "cloud", "cat", seed + "user-data") == "#cloud-config\n"
-    assert "x-shellscript-per-boot" in vmadm.ok("exec", "cloud", "cat", seed + "vendor-data")
+    assert "mdata-get user-script" in vmadm.ok("exec", "cloud", "cat", seed + "vendor-data")
     assert vmadm("exec", "cloud", "setpriv", "--reuid=65534", "--clear-groups", "cat", seed + "user-data").returncode != 0
 
 
