@@ -1,6 +1,7 @@
 """Machines on a host with a real systemd: what vmadm says, what the kernel does, and what is left."""
 
 import json
+import time
 from datetime import datetime
 
 from machine_place import UNIT, inside_cgroup, left_of, new_uuid, payload, sleeping
@@ -356,6 +357,9 @@ def test_a_file_that_is_garbage_hides_no_other(host, vmadm, tiny):
     vmadm.ok("create", payload=payload(tiny, uuid=uuid, autoboot=False))
     host.run("sh", "-c", f"echo garbage >/var/triton/vmadm/machines/{broken}.json", check=True)
     listed = vmadm("list", "-p", "-o", "uuid,state")
+    deadline = time.monotonic() + 60  # vminfod notices on its own what vmadm has not written
+    while broken not in listed.stdout and time.monotonic() < deadline:
+        listed = vmadm("list", "-p", "-o", "uuid,state")
     assert listed.returncode == 0
     assert sorted(listed.stdout.split()) == sorted([f"{uuid}:stopped", f"{broken}:unreadable"])
     assert f"cannot read /var/triton/vmadm/machines/{broken}.json" in listed.stderr
