@@ -38,6 +38,9 @@ class ClusterNode(Node):
             "contexts": [{"name": "test", "context": {"cluster": "test", "user": name}}]}))
         return path
 
+    def kubelet_kubeconfig(self):
+        return self._kubeconfig("kubelet", self.node_identity)
+
     def configuration(self):
         return {**super().configuration(), "authentication": {
             "anonymous": {"enabled": True}, "webhook": {"enabled": False}, "x509": {"clientCAFile": str(self.authority.certificate)}}}
@@ -46,25 +49,34 @@ class ClusterNode(Node):
         """Returns when the node is ready."""
         self.start_api()
         self.configure_network(self.bridge())
-        self.start_kubelet(f"--kubeconfig={self._kubeconfig('kubelet', self.node_identity)}")
+        self.start_kubelet(f"--kubeconfig={self.kubelet_kubeconfig()}")
         wait_until(self.is_node_ready, lambda: f"the node is ready: {self.kubelet_log.read_text()[-3000:]}")
 
-    def start_api(self):
-        self.serve("etcd", "etcd", "--data-dir", self.area / "etcd", "--log-outputs=stderr", "--logger=zap", "--listen-peer-urls=http://127.0.0.1:2380",
-                   f"--listen-client-urls={ETCD}", f"--advertise-client-urls={ETCD}", "--unsafe-no-fsync")
-        api = self.serve(
-            "api", PROGRAMS / "kube-apiserver", f"--etcd-servers={ETCD}", f"--secure-port={API}", f"--advertise-address={ADDRESS}",
+    def etcd_options(self, data):
+        return ["--data-dir", str(data), "--log-outputs=stderr", "--logger=zap", "--listen-peer-urls=http://127.0.0.1:2380",
+                f"--listen-client-urls={ETCD}", f"--advertise-client-urls={ETCD}", "--unsafe-no-fsync"]
+
+    def api_options(self):
+        return [
+            f"--etcd-servers={ETCD}", f"--secure-port={API}", f"--advertise-address={ADDRESS}",
             "--endpoint-reconciler-type=none", f"--tls-cert-file={self.serving[0]}", f"--tls-private-key-file={self.serving[1]}",
             f"--client-ca-file={self.authority.certificate}", "--authorization-mode=Node,RBAC", "--disable-admission-plugins=ServiceAccount",
             "--service-account-issuer=https://kubernetes.default.svc", "--service-cluster-ip-range=10.0.0.0/24",
             f"--service-account-key-file={self.signing_public}", f"--service-account-signing-key-file={self.signing_key}",
             f"--kubelet-client-certificate={self.admin[0]}", f"--kubelet-client-key={self.admin[1]}", "--kubelet-preferred-address-types=InternalIP",
-            "--shutdown-delay-duration=0s", "--profiling=false")
+            "--shutdown-delay-duration=0s", "--profiling=false"]
+
+    def start_api(self):
+        self.serve("etcd", "etcd", *self.etcd_options(self.area / "etcd"))
+        api = self.serve("api", PROGRAMS / "kube-apiserver", *self.api_options())
 
         def is_ready():
             assert api.poll() is None, (self.area / "api.log").read_text()[-3000:]
-            return self.run_kubectl("get", "--raw", "/readyz").returncode == 0
+            return self.is_api_ready()
         wait_until(is_ready, lambda: f"the API server is ready: {(self.area / 'api.log').read_text()[-3000:]}")
+
+    def is_api_ready(self):
+        return self.run_kubectl("get", "--raw", "/readyz").returncode == 0
 
     # kubectl.
 

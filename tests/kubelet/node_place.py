@@ -97,11 +97,15 @@ class Node(PodHost):
 
     def publish(self, name, files, config=()):
         """Makes an image; returns the name by which pods can have it."""
-        layout = Layout(self.area / f"layout-{name}")
         tree = fill(self.area / f"tree-{name}", files)
         if "bin/sh" in files:
             (tree / "bin/busybox").write_bytes(Path(program("busybox")).read_bytes())
             (tree / "bin/busybox").chmod(0o755)
+        return self.publish_tree(name, tree, config)
+
+    def publish_tree(self, name, tree, config=()):
+        """The same of a directory."""
+        layout = Layout(self.area / f"layout-{name}")
         layout.make("latest", [tree], config)
         reference = f"127.0.0.1:{self.registry_port}/{name}:latest"
         self.inside(program("skopeo"), "--policy", self.area / "registry/policy.json", "copy", "--dest-tls-verify=false",
