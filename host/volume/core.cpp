@@ -229,7 +229,7 @@ void Core::apply(Loaded const& event) {
 
 void Core::apply(TreesSeen const& event) {
     for (auto& [key, volume] : volumes_) {
-        if (volume.row && volume.row->is_in_vault && !event.has_vault) continue;
+        if (volume.row && !event.looked_at.contains(file_system_of(volume.row->is_in_vault))) continue;
         bool const is_missing =
             volume.row && volume.row->stage == VolumeRow::Stage::made && !event.volumes.contains(key);
         if (volume.is_missing && !is_missing) volume.retry.reset();
@@ -442,7 +442,9 @@ void Core::apply(SaveFailed const& event) {
 }
 
 void Core::apply(SpaceSeen const& event) {
-    bool const is_first = !std::exchange(has_seen_space_, true);
+    std::size_t const before = seen_space_.size();
+    seen_space_.insert(event.looked_at.begin(), event.looked_at.end());
+    bool const is_first = seen_space_.size() > before;
     if (event.is_one_file_system) ledger_.set_one_file_system(*event.is_one_file_system);
     for (auto const& [file_system, bytes] : event.free)
         ledger_.set_free(file_system, bytes);

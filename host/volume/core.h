@@ -247,7 +247,7 @@ private:
     bool is_unlocked_ = false;
     std::string vault_problem_ = "the vault was not looked at yet";  // while it is locked
     bool is_in_maintenance_ = false;
-    bool has_seen_space_ = false;        ///< Before the first answer nothing that needs room begins, and nothing fails.
+    std::set<FileSystem> seen_space_;    ///< Before its first answer nothing that needs room begins, and nothing fails.
     std::optional<BootTime> looked_at_;  // at space and vault
     std::uint64_t next_id_ = 1;
     std::uint64_t random_ = 0x9e3779b97f4a7c15;

@@ -54,7 +54,7 @@ void Core::advance(std::string const& id, Tree& tree) {
     }
     if (!tree.row) return save(id, tree, TreeRow{.id = id, .digest = tree.config->digest});
     tree.state = std::max(tree.state, State::resolved_tag);
-    if (!has_seen_space_) return;
+    if (!seen_space_.contains(FileSystem::clear)) return;
     if (lacks_certificates(*tree.config)) {
         tree.retry.reset();
         return;

@@ -10,8 +10,6 @@ namespace {
 /// Between two times that the age of an unclaimed volume is saved: a reboot loses no more of it.
 constexpr BootTime unclaimed_step = std::chrono::minutes(1);
 
-FileSystem file_system_of(bool is_in_vault) { return is_in_vault ? FileSystem::vault : FileSystem::clear; }
-
 }  // namespace
 
 void Core::update(VolumeKey const& key, Volume& volume) {
@@ -76,7 +74,7 @@ void Core::begin(VolumeKey const& key, Volume& volume) {
     }
     VolumeConfig const& config = *volume.config;
     if (config.is_encrypted && !is_unlocked_) return fail(volume, {FailureClass::vault, vault_problem_});
-    if (!has_seen_space_) return;
+    if (!seen_space_.contains(file_system_of(config.is_encrypted))) return;
     if (auto lack = lack_of_room(volume, config.most_bytes)) return fail(volume, *std::move(lack));
     volume.retry.reset();
     save(key, volume,
@@ -116,7 +114,7 @@ void Core::maintain(Volume& volume) {
         volume.retry.reset();
         return;
     }
-    if (!has_seen_space_) return;
+    if (!seen_space_.contains(file_system_of(row.is_in_vault))) return;
     if (auto lack = lack_of_room(volume, volume.config->most_bytes - row.bytes)) return fail(volume, *std::move(lack));
     start(volume, {.kind = Job::Kind::grow, .volume = row.key, .bytes = volume.config->most_bytes});
 }

@@ -54,10 +54,11 @@ struct Loaded {
     std::vector<TreeRow> trees = {};
     std::vector<Object> objects = {};
 };
-/// The volumes that have a tree in the pool, at the start.
+/// The volumes that have a tree.
 struct TreesSeen {
     std::set<VolumeKey> volumes;
-    bool has_vault = true;  ///< false: the vault could not be looked at, and says nothing about its volumes
+    /// A file system that was not looked at says nothing about its volumes.
+    std::set<FileSystem> looked_at{FileSystem::clear, FileSystem::vault};
 };
 /// The holders of whom there are certificates on disk, at the start.
 struct CertificatesSeen {
@@ -117,6 +118,7 @@ struct SpaceSeen {
     std::map<FileSystem, std::uint64_t> free;
     std::map<VolumeKey, std::uint64_t> used;      ///< bytes of volumes; one that is missing is unknown
     std::optional<bool> is_one_file_system = {};  ///< whether the vault is on the one of the rest; none: not known
+    std::set<FileSystem> looked_at{FileSystem::clear, FileSystem::vault};
 };
 struct VaultSeen {
     bool is_unlocked = false;

@@ -9,6 +9,7 @@ namespace triton::volume {
 
 /// Which file system a volume is on. Both are one when the vault is a directory of the pool's own file system.
 enum class FileSystem : std::uint8_t { clear, vault };
+inline FileSystem file_system_of(bool is_in_vault) { return is_in_vault ? FileSystem::vault : FileSystem::clear; }
 
 /// Promises of space: what will be written, beside what is free now. A promise is made before the work, so that work
 /// which runs at the same time cannot be promised the same bytes. It is computed anew from the objects each time, never

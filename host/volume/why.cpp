@@ -42,17 +42,16 @@ std::vector<std::string> Core::why(VolumeKey const& key) const {
     if (volume.running) lines.push_back("job " + std::string(name_of(volume.running->job.kind)) + " is running");
     if (volume.saving) lines.emplace_back("its row is being saved");
     if (auto const text = conflict(volume)) lines.push_back(*text);
+    FileSystem const file_system = file_system_of(volume.config && volume.config->is_encrypted);
     if (volume.retry.failure()) {
         lines.push_back(shown_failure(volume.retry, now_));
         if (volume.retry.failure()->failure == FailureClass::room) {
-            auto const file_system =
-                volume.config && volume.config->is_encrypted ? FileSystem::vault : FileSystem::clear;
             lines.push_back(std::to_string(ledger_.outstanding(file_system)) +
                             " bytes are promised to others and not written yet");
         }
     }
     bool const wants_room = volume.config && (!volume.row || volume.config->most_bytes > volume.row->bytes);
-    if (wants_room && !has_seen_space_) lines.emplace_back(waits_for_space);
+    if (wants_room && !seen_space_.contains(file_system)) lines.emplace_back(waits_for_space);
     if (volume.config && !volume.row && !volume.saving) {
         if (volume.config->origin == Origin::download && !source_state(volume)) {
             auto const tree = trees_.find(volume.config->content);
@@ -88,9 +87,10 @@ std::vector<std::string> Core::why(std::string_view content) const {
     Tree const& tree = found->second;
     std::vector<std::string> lines{"content tree " + found->first + " is " + std::string(name_of(tree.state))};
     if (tree.running) lines.push_back("job " + std::string(name_of(tree.running->job.kind)) + " is running");
-    if (tree.config && !(tree.row && tree.row->is_loaded) && !has_seen_space_) lines.emplace_back(waits_for_space);
+    bool const is_loaded = tree.row && tree.row->is_loaded;
+    if (tree.config && !is_loaded && !seen_space_.contains(FileSystem::clear)) lines.emplace_back(waits_for_space);
     if (tree.retry.failure()) lines.push_back(shown_failure(tree.retry, now_));
-    if (tree.config && !(tree.row && tree.row->is_loaded) && lacks_certificates(*tree.config)) {
+    if (tree.config && !is_loaded && lacks_certificates(*tree.config)) {
         HolderKey const& key = *tree.config->signature->holder;
         auto const holder = holders_.find(key);
         bool const is_configured = holder != holders_.end() && holder->second.config;
@@ -98,8 +98,7 @@ std::vector<std::string> Core::why(std::string_view content) const {
                         (is_configured ? "" : ", which nobody has configured"));
         if (is_configured && holder->second.retry.failure()) lines.push_back(shown_failure(holder->second.retry, now_));
     }
-    if (tree.row && tree.row->is_loaded && !tree.row->signed_by.empty())
-        lines.push_back("it is signed by " + tree.row->signed_by);
+    if (is_loaded && !tree.row->signed_by.empty()) lines.push_back("it is signed by " + tree.row->signed_by);
     if (!tree.config && users(found->first) > 0) lines.emplace_back("a volume wants it, and nobody says what it is");
     if (auto const volumes = volumes_of_.find(content); volumes != volumes_of_.end()) {
         for (VolumeKey const& key : volumes->second)

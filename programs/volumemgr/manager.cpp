@@ -38,6 +38,23 @@ bool asks_a_server(Job::Kind kind) {
     return kind == Job::Kind::resolve || kind == Job::Kind::fetch || kind == Job::Kind::fetch_certificates;
 }
 
+/// What a job cannot do without. Content comes from anywhere; a container is unpacked into the pool.
+std::optional<FileSystem> file_system_for(Order const& order) {
+    switch (order.job.kind) {
+        case Job::Kind::build:
+        case Job::Kind::grow:
+        case Job::Kind::destroy: return file_system_of(order.row && order.row->is_in_vault);
+        case Job::Kind::fetch:
+            if (order.tree && layout_of(order.tree->format) == Layout::directory) return FileSystem::clear;
+            return std::nullopt;
+        case Job::Kind::resolve:
+        case Job::Kind::drop:
+        case Job::Kind::fetch_certificates:
+        case Job::Kind::drop_certificates: return std::nullopt;
+    }
+    std::unreachable();
+}
+
 std::string text_of(VolumeKey const& key) { return key.text(); }
 std::string text_of(ReferenceKey const& key) { return key.text(); }
 std::string text_of(HolderKey const& key) { return key.text(); }
@@ -61,7 +78,11 @@ Manager::Manager(EventLoop& loop, log::Log& log, Settings settings, Board& board
       workers_(workers),
       core_(std::move(settings)),
       timer_(loop, [this] { feed(TimePassed{}); }),
-      writing_(loop, [this] { keeper_.begin(); }) {}
+      writing_(loop, [this] { keeper_.begin(); }),
+      in_clear_{.trees = {loop, [this] { trees_are_unanswered(FileSystem::clear); }},
+                .space = {loop, [this] { space_is_unanswered(FileSystem::clear); }}},
+      in_vault_{.trees = {loop, [this] { trees_are_unanswered(FileSystem::vault); }},
+                .space = {loop, [this] { space_is_unanswered(FileSystem::vault); }}} {}
 
 Manager::~Manager() = default;
 
@@ -81,33 +102,35 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
         configs_[std::string(kind_of(config))].insert_or_assign(std::move(key), std::move(config));
         ++config_count_;
     }
-    auto task = [this, loaded = std::move(loaded), blobs = std::move(rows.blobs),
-                 begun = std::move(begun)](Result<Workbench>& bench) -> std::function<void()> {
-        auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
-        if (bench) (void)bench->recover();  // what it cannot remove now it removes the next time
-        std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
-        return [this, loaded, blobs, found = std::move(found), device, begun] {
-            device_ = device;
-            if (!found) log_.write(log::LogLevel::error, "no-pool", found.error().text());
-            if (found) {
-                for (std::string const& name : found->foreign)
-                    log_.write(log::LogLevel::warning, "foreign-tree", "is not of a volume: " + name);
-            }
-            has_begun_ = true;
-            if (found) see_vault(found->vault);
-            feed(loaded);
-            for (auto const& [content, of_content] : blobs)
-                blobs_.set(content, of_content);
-            if (found) feed(TreesSeen{found->volumes, found->vault.is_unlocked});
-            if (found) feed(CertificatesSeen{found->holders});
-            // What was published before is all that they have: it is durable.
-            for (char const* const publisher : {"vmadm", "base", "admin"})
-                feed(PublisherComplete{publisher});
-            look_at_space();
-            begun();
+    beginning_.emplace(std::move(loaded), std::move(rows.blobs), std::move(begun));
+    // They are beside the database, on no file system that may be missing.
+    auto task = [this](Result<Workbench>& bench) -> std::function<void()> {
+        auto holders = bench ? bench->look_at_certificates() : std::unexpected(bench.error());
+        return [this, holders = std::move(holders)] {
+            if (holders) beginning_->holders = *holders;
+            look_at_trees(FileSystem::clear);
+            look_at_trees(FileSystem::vault);
         };
     };
-    workers_.run(std::move(task));
+    workers_.run({}, std::move(task));
+}
+
+/// A vault that does not answer must not keep everything else waiting, nor a pool the vault.
+void Manager::begin_if_all_answered() {
+    if (!beginning_ || in_clear_.trees.is_awaited() || in_vault_.trees.is_awaited()) return;
+    Beginning const beginning = *std::exchange(beginning_, std::nullopt);
+    has_begun_ = true;
+    feed(beginning.loaded);
+    for (auto const& [content, blobs] : beginning.blobs)
+        blobs_.set(content, blobs);
+    for (TreesSeen const& seen : beginning.seen)
+        feed(seen);
+    feed(CertificatesSeen{beginning.holders});
+    // What was published before is all that they have: it is durable.
+    for (char const* const publisher : {"vmadm", "base", "admin"})
+        feed(PublisherComplete{publisher});
+    look_at_space();
+    beginning.begun();
 }
 
 // --- what others ask for
@@ -321,6 +344,7 @@ void Manager::act_on_snapshot_now(std::string const& key, SnapshotAct act, std::
                                                  "; a rollback would change it under its hands"));
     ++acts_;
     workers_.run(
+        file_system_of(row->is_in_vault),
         [this, row = *row, act, name, done = std::move(done)](Result<Workbench>& bench) -> std::function<void()> {
             Result<> acted;
             if (!bench)
@@ -339,20 +363,27 @@ void Manager::act_on_snapshot_now(std::string const& key, SnapshotAct act, std::
 void Manager::list_snapshots(std::string const& key, GotSnapshots got) {
     auto const row = made_row(key);
     if (!row) return got(std::unexpected(row.error()));
-    workers_.run([row = *row, got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
-        auto all = bench ? bench->snapshots(row) : std::unexpected(bench.error());
-        return [all = std::move(all), got] { got(all); };
-    });
+    workers_.run(file_system_of(row->is_in_vault),
+                 [row = *row, got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
+                     auto all = bench ? bench->snapshots(row) : std::unexpected(bench.error());
+                     return [all = std::move(all), got] { got(all); };
+                 });
 }
 
 void Manager::scrub(GotScrub got) {
     if (std::exchange(is_scrubbing_, true)) return got(fail(ErrorKind::busy, "a scrub is under way"));
-    workers_.run([this, rows = core_.made(), got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
+    auto task = [this, rows = core_.made(), got = std::move(got)](Result<Workbench>& bench) -> std::function<void()> {
         auto found = bench ? bench->scrub(rows, [this] { workers_.tell([] {}); }) : std::unexpected(bench.error());
-        auto trees = bench ? bench->look_at_trees() : std::unexpected(bench.error());
+        std::map<FileSystem, std::set<VolumeKey>> trees;
+        for (FileSystem const file_system : {FileSystem::clear, FileSystem::vault}) {
+            bool const is_vault = file_system == FileSystem::vault;
+            auto seen = bench ? bench->look_at_trees(is_vault) : std::unexpected(bench.error());
+            if (seen && (!is_vault || seen->vault.is_unlocked)) trees[file_system] = std::move(seen->volumes);
+        }
         return [this, found = std::move(found), trees = std::move(trees), got] {
             is_scrubbing_ = false;
-            if (trees) feed(TreesSeen{trees->volumes});
+            for (auto const& [file_system, volumes] : trees)
+                feed(TreesSeen{volumes, {file_system}});
             if (!found) return got(std::unexpected(found.error()));
             Scrubbed scrubbed{.found = *found, .fetched_again = {}};
             std::set<std::string> lost;
@@ -371,7 +402,8 @@ void Manager::scrub(GotScrub got) {
             }
             got(scrubbed);
         };
-    });
+    };
+    workers_.run({}, std::move(task));
 }
 
 void Manager::restart(std::string const& publisher) { feed(PublisherRestarted{publisher}); }
@@ -469,7 +501,7 @@ void Manager::perform(Action const& action) {
             manager.board_.remove("CertObjStatus", one.key.text());
         }
         void operator()(LookAtSpace const& /*one*/) const { manager.look_at_space(); }
-        void operator()(LookAtVault const& /*one*/) const { manager.look_at_vault(); }
+        void operator()(LookAtVault const& /*one*/) const { manager.look_at_trees(FileSystem::vault); }
     };
     std::visit(Perform{*this}, action);
 }
@@ -480,18 +512,19 @@ void Manager::perform_save(Save const& save) {
         std::uint64_t vault_device;
         std::vector<Change> operator()(VolumeRow const& row) const {
             if (row.stage == VolumeRow::Stage::deleting) return {row};
-            return {row, SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes, 0}};
+            return {row, SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes}};
         }
         std::vector<Change> operator()(TreeRow const& row) const { return {row}; }
         std::vector<Change> operator()(Save::EraseVolume const& one) const { return {one}; }
         std::vector<Change> operator()(Save::EraseTree const& one) const { return {one}; }
     };
     SaveId const id = save.id;
-    keeper_.write(std::visit(Make{device_, vault_device_}, save.change), [this, id](Result<> const& written) {
-        if (written) return feed(Saved{id});
-        log_.write(log::LogLevel::error, "not-saved", written.error().text());
-        feed(SaveFailed{id, {class_of(written.error().kind, false), written.error().text()}});
-    });
+    keeper_.write(std::visit(Make{in_clear_.device, in_vault_.device}, save.change),
+                  [this, id](Result<> const& written) {
+                      if (written) return feed(Saved{id});
+                      log_.write(log::LogLevel::error, "not-saved", written.error().text());
+                      feed(SaveFailed{id, {class_of(written.error().kind, false), written.error().text()}});
+                  });
 }
 
 Order Manager::order_of(Job const& job) const {
@@ -534,7 +567,7 @@ void Manager::start(StartJob const& start) {
     order->blob = [this, content = running.content](BlobStatus const& blob) {
         workers_.tell([this, content, blob] { blobs_.note(content, blob); });
     };
-    workers_.run([this, id, order](Result<Workbench>& bench) -> std::function<void()> {
+    workers_.run(file_system_for(*order), [this, id, order](Result<Workbench>& bench) -> std::function<void()> {
         auto answer = bench ? bench->run(*order) : std::unexpected(bench.error());
         return [this, id, answer = std::move(answer)] { finish(id, answer); };
     });
@@ -569,77 +602,133 @@ void Manager::finish(JobId id, Result<Answer> const& answer) {
     if (answer.error().kind == ErrorKind::exhausted) look_at_space();
 }
 
+// --- looks at file systems
+
 void Manager::look_at_space(std::function<void()> then) {
     if (then) when_seen_.push_back(std::move(then));
-    if (std::exchange(is_looking_, true)) return;
+    look_at_space_of(FileSystem::clear);
+    if (workers_.has_vault()) look_at_space_of(FileSystem::vault);
+    call_those_who_wait_for_space();
+}
+
+void Manager::look_at_space_of(FileSystem file_system) {
+    if (!at(file_system).space.begin()) return;
+    bool const is_vault = file_system == FileSystem::vault;
     std::vector<VolumeRow> rows;
     for (auto const& [key, config] : configs_["VolumeConfig"]) {
         VolumeRow const* const row = core_.row(std::get<VolumeConfig>(config).key);
-        if (row && row->stage == VolumeRow::Stage::made && row->bytes > 0) rows.push_back(*row);
+        if (row && row->stage == VolumeRow::Stage::made && row->bytes > 0 && row->is_in_vault == is_vault)
+            rows.push_back(*row);
     }
-    workers_.run([this, rows = std::move(rows)](Result<Workbench>& bench) -> std::function<void()> {
-        SpaceSeen seen;
-        std::vector<Change> promises;
-        std::vector<Metric> metrics;
-        std::uint64_t const device = bench ? bench->device(false).value_or(0) : 0;
-        auto const space = bench ? bench->space(false) : std::unexpected(bench.error());
-        if (space) seen.free[FileSystem::clear] = space->free;
-        std::uint64_t vault_device = 0;
-        if (auto const vault = bench ? bench->space(true) : std::unexpected(bench.error())) {
-            seen.free[FileSystem::vault] = vault->free;
-            vault_device = bench->device(true).value_or(0);
-            seen.is_one_file_system = vault_device == device;
+    workers_.run(
+        file_system,
+        [this, file_system, is_vault, rows = std::move(rows)](Result<Workbench>& bench) -> std::function<void()> {
+            SpaceFound found;
+            found.seen.looked_at = {file_system};
+            found.device = bench ? bench->device(is_vault).value_or(0) : 0;
+            auto const space = bench ? bench->space(is_vault) : std::unexpected(bench.error());
+            if (space) found.seen.free[file_system] = space->free;
+            if (!space) found.problem = std::unexpected(space.error());
+            for (VolumeRow const& row : rows) {
+                auto const used = bench ? bench->usage(row) : std::unexpected(bench.error());
+                if (!used) continue;
+                found.seen.used[row.key] = *used;
+                found.metrics.push_back({row, bench->link_path(row), *used});
+                found.written.emplace_back(SetWritten{row.key, found.device, *used});
+            }
+            return [this, file_system, found = std::move(found)] { see_space(file_system, found); };
+        });
+}
+
+void Manager::see_space(FileSystem file_system, SpaceFound found) {
+    at(file_system).space.end();
+    if (found.device != 0) at(file_system).device = found.device;
+    if (in_vault_.device != 0) found.seen.is_one_file_system = in_vault_.device == in_clear_.device;
+    if (!found.written.empty()) keeper_.write(std::move(found.written), [](Result<> const&) {});
+    if (file_system == FileSystem::clear) {
+        json::Writer out;
+        out.open('{').member("Initialized", found.problem.has_value());
+        out.member("RemainingSpace", found.seen.free.contains(file_system) ? found.seen.free.at(file_system) : 0);
+        out.member("StuckWorkers", workers_.stuck());
+        out.member("UnmetCondition", found.problem ? std::string() : found.problem.error().text()).close('}');
+        board_.publish("VolumeMgrStatus", "volumemgr", std::move(out).text());
+        looked_at_ = loop_.now();
+    }
+    feed(found.seen);
+    for (Metric const& metric : found.metrics)
+        if (core_.row(metric.row.key)) publish(metric);
+    call_those_who_wait_for_space();
+}
+
+/// What needs room says that it does not know how much there is.
+void Manager::space_is_unanswered(FileSystem file_system) {
+    SpaceSeen unknown;
+    unknown.looked_at = {file_system};
+    feed(unknown);
+    call_those_who_wait_for_space();
+}
+
+void Manager::call_those_who_wait_for_space() {
+    if (in_clear_.space.is_awaited() || in_vault_.space.is_awaited()) return;
+    for (auto const& call : std::exchange(when_seen_, {}))
+        call();
+}
+
+/// When the vault is unlocked, its volumes are looked for, too, and what it has free is known.
+void Manager::look_at_trees(FileSystem file_system) {
+    if (!at(file_system).trees.begin()) return;
+    bool const is_vault = file_system == FileSystem::vault;
+    bool const is_start = beginning_.has_value();
+    std::vector<VolumeRow> made;
+    for (VolumeRow const& row : is_start ? beginning_->loaded.volumes : std::vector<VolumeRow>())
+        if (row.is_in_vault == is_vault && row.stage == VolumeRow::Stage::made) made.push_back(row);
+    auto task = [this, file_system, is_vault, is_start,
+                 made = std::move(made)](Result<Workbench>& bench) -> std::function<void()> {
+        auto found = bench ? bench->look_at_trees(is_vault) : std::unexpected(bench.error());
+        if (bench && is_start) {
+            // What cannot be repaired now is repaired the next time.
+            (void)bench->recover(is_vault);
+            (void)bench->forget_own_snapshots(made);
+            bench->repair_links(is_vault, made);
         }
-        for (VolumeRow const& row : rows) {
-            auto const used = bench ? bench->usage(row) : std::unexpected(bench.error());
-            if (!used) continue;
-            seen.used[row.key] = *used;
-            metrics.push_back({row, bench->link_path(row), *used});
-            promises.emplace_back(SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes, *used});
-        }
-        return [this, seen = std::move(seen), promises = std::move(promises), metrics = std::move(metrics), space,
-                vault_device]() mutable {
-            is_looking_ = false;
-            if (vault_device != 0) vault_device_ = vault_device;
-            if (!promises.empty()) keeper_.write(std::move(promises), [](Result<> const&) {});
-            json::Writer out;
-            out.open('{').member("Initialized", space.has_value());
-            out.member("RemainingSpace", space ? space->free : 0);
-            out.member("StuckWorkers", workers_.stuck());
-            out.member("UnmetCondition", space ? std::string() : space.error().text()).close('}');
-            board_.publish("VolumeMgrStatus", "volumemgr", std::move(out).text());
-            feed(seen);
-            for (Metric const& metric : metrics)
-                if (core_.row(metric.row.key)) publish(metric);
-            looked_at_ = loop_.now();
-            for (auto const& call : std::exchange(when_seen_, {}))
-                call();
+        std::uint64_t const device = bench ? bench->device(is_vault).value_or(0) : 0;
+        return [this, file_system, found = std::move(found), device] {
+            at(file_system).trees.end();
+            if (device != 0) at(file_system).device = device;
+            see_trees(file_system, found);
+            begin_if_all_answered();
         };
-    });
+    };
+    workers_.run(file_system, std::move(task));
+}
+
+void Manager::see_trees(FileSystem file_system, Result<Workbench::Found> const& found) {
+    bool const is_vault = file_system == FileSystem::vault;
+    bool const was_unlocked = vault_problem_.empty();
+    if (!found) return log_.write(log::LogLevel::error, is_vault ? "no-vault" : "no-pool", found.error().text());
+    if (is_vault) see_vault(found->vault);
+    if (is_vault && (!found->vault.is_unlocked || was_unlocked)) return;
+    for (std::string const& name : found->foreign)
+        log_.write(log::LogLevel::warning, "foreign-tree", "is not of a volume: " + name);
+    TreesSeen seen{found->volumes, {file_system}};
+    if (beginning_) return beginning_->seen.push_back(std::move(seen));
+    if (is_vault) log_.write(log::LogLevel::info, "vault", "it is unlocked");
+    feed(seen);
+    look_at_space();
+}
+
+void Manager::trees_are_unanswered(FileSystem file_system) {
+    bool const is_vault = file_system == FileSystem::vault;
+    log_.write(log::LogLevel::warning, "no-answer",
+               is_vault ? "the vault does not answer" : "the pool does not answer");
+    if (is_vault) see_vault({false, "the vault does not answer"});
+    begin_if_all_answered();
 }
 
 void Manager::see_vault(VaultState const& state) {
     bool const is_other = std::exchange(vault_problem_, state.reason) != state.reason;
     if (is_other && !state.is_unlocked) log_.write(log::LogLevel::info, "vault", state.reason);
     feed(VaultSeen{state.is_unlocked, state.reason});
-}
-
-/// When it is unlocked, its volumes are looked for, too, and what it has free is known.
-void Manager::look_at_vault() {
-    if (std::exchange(is_looking_at_vault_, true)) return;
-    workers_.run([this](Result<Workbench>& bench) -> std::function<void()> {
-        auto found = bench ? bench->look_at_trees() : std::unexpected(bench.error());
-        return [this, found = std::move(found)] {
-            is_looking_at_vault_ = false;
-            if (!found) return;
-            bool const was_locked = !vault_problem_.empty();
-            see_vault(found->vault);
-            if (!was_locked || !found->vault.is_unlocked) return;
-            log_.write(log::LogLevel::info, "vault", "it is unlocked");
-            feed(TreesSeen{found->volumes});
-            look_at_space();
-        };
-    });
 }
 
 void Manager::publish(VolumeStatus const& status) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,7 @@
 #include "lib/base/event_loop.h"
 #include "lib/log/log.h"
 #include "programs/volumemgr/board.h"
+#include "programs/volumemgr/look.h"
 #include "programs/volumemgr/threads.h"
 
 namespace triton::program {
@@ -96,19 +98,34 @@ private:
     void perform_save(volume::Save const& save);
     void start(volume::StartJob const& start);
     void finish(volume::JobId id, Result<volume::Answer> const& answer);
-    void look_at_space(std::function<void()> then = {});
-    void look_at_vault();
-    void see_vault(volume::VaultState const& state);
-    void publish(volume::VolumeStatus const& status);
-    void publish(volume::TreeStatus const& status);
-    void publish_references(volume::VolumeKey const& key);
-    void publish_blobs();
     /// What a volume takes, as it was looked at.
     struct Metric {
         volume::VolumeRow row;
         std::string path;
         std::uint64_t used = 0;
     };
+    /// What a look at the space of one file system has found.
+    struct SpaceFound {
+        volume::SpaceSeen seen;
+        std::vector<volume::Change> written;
+        std::vector<Metric> metrics;
+        std::uint64_t device = 0;
+        Result<> problem = {};
+    };
+    void look_at_space(std::function<void()> then = {});
+    void look_at_space_of(volume::FileSystem file_system);
+    void see_space(volume::FileSystem file_system, SpaceFound found);
+    void space_is_unanswered(volume::FileSystem file_system);
+    void call_those_who_wait_for_space();
+    void look_at_trees(volume::FileSystem file_system);
+    void see_trees(volume::FileSystem file_system, Result<volume::Workbench::Found> const& found);
+    void trees_are_unanswered(volume::FileSystem file_system);
+    void begin_if_all_answered();
+    void see_vault(volume::VaultState const& state);
+    void publish(volume::VolumeStatus const& status);
+    void publish(volume::TreeStatus const& status);
+    void publish_references(volume::VolumeKey const& key);
+    void publish_blobs();
     void publish(Metric const& metric);
     [[nodiscard]] volume::Order order_of(volume::Job const& job) const;
     [[nodiscard]] Result<volume::VolumeRow> made_row(std::string const& key) const;
@@ -130,15 +147,30 @@ private:
     std::map<std::string, std::map<std::string, volume::Config>> configs_;  // by kind and key
     std::size_t config_count_ = 0;
     std::map<volume::JobId, Running> running_;
-    std::uint64_t device_ = 0;
-    std::uint64_t vault_device_ = 0;  // 0: not known
-    std::size_t acts_ = 0;            // on snapshots, under way
-    bool is_looking_ = false;
+    struct Looks {
+        Look trees;
+        Look space;
+        std::uint64_t device = 0;  // 0: not known
+    };
+    Looks& at(volume::FileSystem file_system) {
+        return file_system == volume::FileSystem::vault ? in_vault_ : in_clear_;
+    }
+    /// What waits for the first look at the trees.
+    struct Beginning {
+        volume::Loaded loaded;
+        std::map<std::string, std::vector<volume::BlobStatus>> blobs;
+        std::function<void()> begun;
+        std::vector<volume::TreesSeen> seen = {};
+        std::set<volume::HolderKey> holders = {};
+    };
+    std::optional<Beginning> beginning_;
+    Looks in_clear_;
+    Looks in_vault_;
+    std::size_t acts_ = 0;  // on snapshots, under way
     bool is_scrubbing_ = false;
-    bool is_looking_at_vault_ = false;
     std::string vault_problem_ = "it was not looked at yet";  // as it was said last; empty: it is unlocked
-    std::optional<TimePoint> looked_at_;                      // at space
-    std::vector<std::function<void()>> when_seen_;            // what waits for that
+    std::optional<TimePoint> looked_at_;                      // at the space of the pool
+    std::vector<std::function<void()>> when_seen_;            // what waits for a look at space
     bool is_in_maintenance_ = false;
     bool has_begun_ = false;
 };

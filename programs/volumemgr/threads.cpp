@@ -176,10 +176,10 @@ Result<> Workers::start_one() {
     return std::unexpected(thread.error());
 }
 
-void Workers::run(Task task) {
+void Workers::run(std::optional<volume::FileSystem> file_system, Task task) {
     {
         std::lock_guard const lock(mutex_);
-        tasks_.push_back(std::move(task));
+        tasks_.push_back({file_system, std::move(task)});
     }
     has_changed_.notify_one();
 }
@@ -242,6 +242,15 @@ std::size_t Workers::stuck() {
         std::ranges::count_if(workers_, [](auto const& worker) { return worker->is_stuck; }));
 }
 
+/// The first one that does not need what another one hangs on. Under the mutex.
+std::deque<Workers::Waiting>::iterator Workers::next_task() {
+    return std::ranges::find_if(tasks_, [this](Waiting const& waiting) {
+        return !waiting.file_system || std::ranges::none_of(workers_, [&waiting](auto const& worker) {
+            return worker->is_stuck && worker->file_system == waiting.file_system;
+        });
+    });
+}
+
 void Workers::go(Worker& self) {
     current_ = &self;
     auto const open = [this] { return std::make_unique<Result<volume::Workbench>>(volume::Workbench::open(place_)); };
@@ -250,10 +259,12 @@ void Workers::go(Worker& self) {
         Task task;
         {
             std::unique_lock lock(mutex_);
-            has_changed_.wait(lock, [this] { return is_ending_ || !tasks_.empty(); });
+            has_changed_.wait(lock, [this] { return is_ending_ || next_task() != tasks_.end(); });
             if (is_ending_) return;
-            task = std::move(tasks_.front());
-            tasks_.pop_front();
+            auto const next = next_task();
+            task = std::move(next->task);
+            self.file_system = next->file_system;
+            tasks_.erase(next);
             self.sign = steady_now();
         }
         if (!bench || !*bench) bench = open();  // what was missing may be there now
@@ -266,6 +277,7 @@ void Workers::go(Worker& self) {
         std::lock_guard const lock(mutex_);
         if (!std::exchange(self.is_stuck, false)) continue;
         self.has_ended = true;  // another one has its place
+        has_changed_.notify_all();
         return;
     }
 }

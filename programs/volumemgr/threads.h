@@ -103,7 +103,9 @@ public:
     ~Workers();
     /// Errors: as of start_thread().
     Result<> start(std::size_t count);
-    void run(Task task);
+    /// `file_system`: what it cannot do without. While a job on it hangs, those that need it wait for that one, so that
+    /// the threads are left to the others.
+    void run(std::optional<volume::FileSystem> file_system, Task task);
     /// What a task has to say before its end. Called by a worker; it is a sign of its life.
     void tell(std::function<void()> call);
 
@@ -115,6 +117,7 @@ public:
     /// How many are stuck now.
     [[nodiscard]] std::size_t stuck();
     static constexpr std::size_t most_stuck = 8;
+    [[nodiscard]] bool has_vault() const { return place_.site.vault.has_value(); }
 
 private:
     /// One thread; all but the thread itself under the mutex.
@@ -124,8 +127,14 @@ private:
         nanoseconds used{};             ///< of the processor, when that was looked at last; more of it is a sign, too
         bool is_stuck = false;
         bool has_ended = false;
+        std::optional<volume::FileSystem> file_system = {};  ///< of its task
+    };
+    struct Waiting {
+        std::optional<volume::FileSystem> file_system;
+        Task task;
     };
     void forget_ended();
+    std::deque<Waiting>::iterator next_task();
     Result<> start_one();
     void go(Worker& self);
     static thread_local Worker* current_;
@@ -134,7 +143,7 @@ private:
     volume::Place place_;
     std::mutex mutex_;
     std::condition_variable has_changed_;
-    std::deque<Task> tasks_;
+    std::deque<Waiting> tasks_;
     bool is_ending_ = false;
     std::vector<std::unique_ptr<Worker>> workers_;
     milliseconds stuck_after_;

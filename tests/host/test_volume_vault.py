@@ -8,6 +8,7 @@ import struct
 import subprocess
 
 import pytest
+from recorded_disk import mount_fuse
 from storage_places import OwnMounts
 from test_volume_content import DISK, datastore, has_error, tree
 from volume_place import (  # noqa: F401 (fixtures)
@@ -189,6 +190,34 @@ def test_what_is_not_encrypted_is_no_vault(kind, manager, vault):
     assert error["Class"] == "vault"
     assert ("is not there" if kind == "missing" else "is not encrypted: it is in the clear") in error["Text"]
     assert manager.trees() == [] and (kind == "missing" or list(place.iterdir()) == [])
+
+
+def test_a_vault_that_does_not_answer_holds_up_nobody(manager):
+    """Its file system is one that nobody serves, as that of a dead disk or server."""
+    place = manager.root / "vault"
+    place.mkdir()
+    try:
+        connection = mount_fuse(place, 0o40700)
+    except OSError as error:
+        pytest.skip(f"no FUSE here: {error}")
+    try:
+        manager.start()
+        client = manager.client()
+        encrypted, wanted = volume(Encrypted=True, Layout="file", MaxVolSize=4096)
+        client.put(wanted)
+        error = client.wait("VolumeStatus", encrypted, has_error)["Error"]
+        assert (error["Class"], error["Text"]) == ("vault", "the vault does not answer")
+        others = [volume(Layout="file", MaxVolSize=4096) for _ in range(20)]
+        client.put(*(config for _, config in others))
+        for key, _ in others:
+            client.wait("VolumeStatus", key, is_created)
+        client.call("Snapshot", key=others[0][0], name="first")
+        client.delete(*(("VolumeConfig", key) for key, _ in others))
+        for key, _ in others:
+            client.wait("VolumeStatus", key, is_gone)
+    finally:
+        os.close(connection)  # and everything that waits fails
+    client.wait("VolumeStatus", encrypted, lambda status: has_error(status) and "is not there" in status["Error"]["Text"])
 
 
 def test_without_a_vault_nothing_encrypted_is_made(manager):

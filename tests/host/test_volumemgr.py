@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import os
 import shutil
 import signal
 import socket
@@ -10,6 +11,7 @@ import sqlite3
 import subprocess
 
 import pytest
+from recorded_disk import mount_fuse
 from storage_places import OwnMounts
 from volume_place import (  # noqa: F401 (fixtures)
     Failed, Manager, area, is_created, is_gone, manager, needs_root, uuid, volume,
@@ -348,5 +350,31 @@ def test_a_worker_that_hangs_is_replaced(area):
     finally:
         if is_frozen:
             subprocess.run(["fsfreeze", "-u", frozen], check=False)
+        manager.end(signal.SIGKILL)
+        mounts.close()
+
+
+def test_a_pool_that_does_not_answer_is_said_and_waited_for(manager):
+    mounts = OwnMounts()
+    manager.pool.mkdir(parents=True)
+    connection = None
+    try:
+        connection = mount_fuse(manager.pool, 0o40700)
+        manager.start()
+        client = manager.client()
+        key, config = volume(Layout="file", MaxVolSize=4096)
+        client.put(config)
+        status = client.wait("VolumeStatus", key, lambda status: "Error" in (status or {}))
+        assert status["Error"]["Text"] == "the free space of its file system cannot be found out"
+        assert "the pool does not answer" in manager.log.read_text()
+        subprocess.run(["umount", "-l", manager.pool], check=True)
+        os.close(connection)
+        connection = None
+        client.wait("VolumeStatus", key, is_created)
+    except OSError as error:
+        pytest.skip(f"no FUSE here: {error}")
+    finally:
+        if connection is not None:
+            os.close(connection)
         manager.end(signal.SIGKILL)
         mounts.close()

@@ -104,7 +104,14 @@ struct Apply {
     Result<> operator()(SetPromise const& one) const {
         std::string const key = "volume " + one.key.text();
         if (one.bytes == 0) return run("DELETE FROM promises WHERE key = ?", key);
-        return run("INSERT OR REPLACE INTO promises VALUES (?, ?, ?, ?)", key, one.device, one.bytes, one.written);
+        return run(
+            "INSERT INTO promises VALUES (?, ?, ?, 0) ON CONFLICT (key) DO UPDATE SET device = excluded.device, "
+            "bytes = excluded.bytes",
+            key, one.device, one.bytes);
+    }
+    Result<> operator()(SetWritten const& one) const {
+        return run("UPDATE promises SET device = ?, written = ? WHERE key = ?", one.device, one.written,
+                   "volume " + one.key.text());
     }
 
 private:

@@ -20,14 +20,21 @@ struct EraseConfig {
     std::string kind;
     std::string key;
 };
-/// Room that others leave to a volume; see content::Store::promise(). Without bytes it ends.
+/// Room that others leave to a volume; see content::Store::promise(). Without bytes it ends, as it does with the row of
+/// the volume.
 struct SetPromise {
     VolumeKey key;
     std::uint64_t device = 0;
     std::uint64_t bytes = 0;
+};
+/// What a look at a volume has found. It makes no promise: the volume may be gone, or have grown, since the look.
+struct SetWritten {
+    VolumeKey key;
+    std::uint64_t device = 0;
     std::uint64_t written = 0;
 };
-using Change = std::variant<Config, EraseConfig, VolumeRow, TreeRow, Save::EraseVolume, Save::EraseTree, SetPromise>;
+using Change =
+    std::variant<Config, EraseConfig, VolumeRow, TreeRow, Save::EraseVolume, Save::EraseTree, SetPromise, SetWritten>;
 
 /// Everything that is in the database.
 struct AllRows {

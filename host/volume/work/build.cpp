@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <filesystem>
+#include <set>
+#include <system_error>
 #include <utility>
 
 #include <fcntl.h>
@@ -15,6 +18,7 @@
 #include "host/content/verify_job.h"
 #include "host/disk/disk.h"
 #include "host/storage/data_copy.h"
+#include "host/volume/work/own_snapshots.h"
 #include "host/volume/work/secret.h"
 #include "host/volume/work/workbench.h"
 #include "lib/json/writer.h"
@@ -26,7 +30,6 @@ namespace {
 constexpr std::size_t most_checked_disks = 1000;
 constexpr char root_entry[] = "root";  // of a directory volume, as of the tree of an image
 constexpr char final_snapshot[] = "final";
-constexpr char clone_snapshot[] = "triton-clone";
 
 Result<> make_durable(int directory, std::string const& what) {
     if (::syncfs(directory) != 0) return fail(errno, "make " + what + " durable");
@@ -90,7 +93,7 @@ Result<bool> Workbench::has_content(Order const& order) {
     auto service = TRY(image::ImageService::open_for_holding(place_.settings));
     auto const image = uuid ? service.get(*uuid) : fail(ErrorKind::not_found, "it has no image");
     if (!image && image.error().kind != ErrorKind::not_found) return std::unexpected(image.error());
-    return image && TRY(pool_->exists(TRY(storage::TreeName::parse(image->tree))));
+    return image && TRY(TRY(pool_of(false))->exists(TRY(storage::TreeName::parse(image->tree))));
 }
 
 /// Each attempt begins anew: what is there under this name is not complete, or its row would say so.
@@ -116,11 +119,12 @@ Result<> Workbench::take_received(Order const& order, storage::TreeName const& t
     VolumeRow const& row = *order.row;
     if (row.is_in_vault) return fail(ErrorKind::unsupported, "a received volume is not encrypted");
     storage::TreeName const received = TRY(received_tree(row.key));
+    auto const pool = TRY(pool_of(false));
     tell(order, SubState::preparing);
-    if (TRY(pool_->exists(received))) {
-        TRY(unless_missing(pool_->destroy(tree)));
+    if (TRY(pool->exists(received))) {
+        TRY(unless_missing(pool->destroy(tree)));
         if (auto const disk = disk_format(row.format)) {
-            UniqueFd const directory = TRY(pool_->open(received));
+            UniqueFd const directory = TRY(pool->open(received));
             std::string const name = file_name(row.key, row.format);
             UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW)};
             if (!file) return fail(errno, "open " + name);
@@ -130,13 +134,13 @@ Result<> Workbench::take_received(Order const& order, storage::TreeName const& t
                 return fail(ErrorKind::invalid, "the received disk has " + std::to_string(bytes) +
                                                     " bytes, and MaxVolSize is " + std::to_string(row.bytes));
         }
-        TRY(pool_->rename(received, tree));
-    } else if (!TRY(pool_->exists(tree))) {
+        TRY(pool->rename(received, tree));
+    } else if (!TRY(pool->exists(tree))) {
         return fail(ErrorKind::not_found, "what was received is not in the pool any more; receive it again");
     }
-    if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(*pool_, tree, row.bytes));
+    if (layout_of(row.format) == Layout::directory && row.bytes > 0) TRY(limit(*pool, tree, row.bytes));
     tell(order, SubState::prepare_done);
-    link(*pool_, row);
+    link(*pool, row);
     return {};
 }
 
@@ -248,9 +252,7 @@ Result<> Workbench::begin_clone(Order const& order, storage::Pool& pool, storage
         return fail(ErrorKind::unsupported, row.is_in_vault ? "a clone in the vault needs a source in the vault"
                                                             : "a clone of an encrypted volume must be encrypted");
     auto const from = TRY(tree_of(order.source->key, order.source->is_in_vault));
-    // Of its own for each clone: two at once do not meet, and whoever was killed is told by the name.
-    auto const snapshot = TRY(storage::SnapshotName::parse(std::string(clone_snapshot) + "-" + row.key.id.text() + "." +
-                                                           std::to_string(row.key.generation)));
+    storage::SnapshotName const snapshot = TRY(clone_snapshot(row.key));
     TRY(unless_missing(pool.delete_snapshot(from, snapshot)));
     TRY(pool.snapshot(from, snapshot));
     auto const cloned = pool.clone(from, snapshot, tree);
@@ -306,7 +308,7 @@ std::string Workbench::link_path(VolumeRow const& row) const {
     return place_.links + (row.is_in_vault ? "/vault/" : "/clear/") + file_name(row.key, row.format);
 }
 
-/// Makes the name that EVE has for it. It is derived: without it everything works.
+/// Makes the name that EVE has for it. It is derived: without it everything works, and it is made again at a start.
 void Workbench::link(storage::Pool const& pool, VolumeRow const& row) const {
     auto const tree = tree_of(row.key, row.is_in_vault);
     if (!tree) return;
@@ -314,10 +316,28 @@ void Workbench::link(storage::Pool const& pool, VolumeRow const& row) const {
         pool.path(*tree) +
         (layout_of(row.format) == Layout::directory ? std::string("/root") : "/" + file_name(row.key, row.format));
     std::string const path = link_path(row);
+    std::error_code error;
+    if (std::filesystem::read_symlink(path, error) == target) return;
     (void)::mkdir(place_.links.c_str(), 0700);
     (void)::mkdir(path.substr(0, path.rfind('/')).c_str(), 0700);
     (void)::unlink(path.c_str());
     (void)::symlink(target.c_str(), path.c_str());
+}
+
+void Workbench::repair_links(bool is_in_vault, std::vector<VolumeRow> const& made) {
+    auto const pool = pool_of(is_in_vault);
+    if (!pool) return;
+    std::set<std::string> paths;
+    for (VolumeRow const& row : made) {
+        link(**pool, row);
+        paths.insert(link_path(row));
+    }
+    std::error_code error;
+    std::filesystem::directory_iterator at(place_.links + (is_in_vault ? "/vault" : "/clear"), error);
+    for (std::filesystem::directory_iterator const end; !error && at != end; at.increment(error)) {
+        std::string const path = at->path().string();
+        if (at->is_symlink(error) && !paths.contains(path)) (void)::unlink(path.c_str());
+    }
 }
 
 }  // namespace triton::volume

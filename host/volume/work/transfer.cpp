@@ -16,6 +16,7 @@
 #include "host/storage/own_ids.h"
 #include "host/volume/keep/documents.h"
 #include "host/volume/keep/uses.h"
+#include "host/volume/work/own_snapshots.h"
 #include "lib/json/text.h"
 
 namespace triton::volume {
@@ -27,19 +28,7 @@ constexpr storage::EnvelopeKind volume_stream{.magic = "triton-volume ",
                                               .sending = "send the volume",
                                               .receiving = "receive a volume",
                                               .maker = "volumeadm send"};
-constexpr char send_snapshot[] = "triton-send";
 constexpr char directory_entry[] = "root";
-
-/// One process at a time, until this is closed.
-Result<UniqueFd> lock_file(Place const& place, std::string const& name, std::string const& busy) {
-    if (::mkdir(place.links.c_str(), 0700) != 0 && errno != EEXIST) return fail(errno, "make " + place.links);
-    std::string const path = place.links + "/" + name;
-    UniqueFd file{::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600)};
-    if (!file) return fail(errno, "open " + path);
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return file;
-    if (errno == EWOULDBLOCK) return fail(ErrorKind::busy, busy);
-    return fail(errno, "lock " + path);
-}
 
 std::unexpected<Error> corrupt(std::string reason) {
     return fail(ErrorKind::corrupt, "receive a volume", std::move(reason));
@@ -106,8 +95,7 @@ Result<> send_volume(Place const& place, VolumeRow const& row, std::optional<Vol
         return fail(ErrorKind::unsupported, "send volume " + row.key.text(), "it is encrypted, and a stream is not");
     auto const pool = TRY(storage::open_pool(place.site.storage));
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    UniqueFd const own = TRY(lock_file(place, "send-" + row.key.text() + ".lock",
-                                       "volume " + row.key.text() + " is being sent by another process"));
+    UniqueFd const own = TRY(lock_for_sending(place.links, row.key));
     bool const is_given = !snapshot.empty();
     auto const name = TRY(storage::SnapshotName::parse(is_given ? snapshot : std::string(send_snapshot)));
     if (!is_given) {
@@ -133,7 +121,7 @@ Result<> send_volume(Place const& place, VolumeRow const& row, std::optional<Vol
         done = storage::through_pipe([&](int pipe) { return pool->send(tree, name, std::nullopt, pipe); },
                                      [&](int pipe) { return stream.content(pipe); });
     auto const forgotten = is_given ? Result<>() : unless_missing(pool->delete_snapshot(tree, name));
-    (void)::unlink((place.links + "/send-" + row.key.text() + ".lock").c_str());
+    forget_lock_for_sending(place.links, row.key);
     TRY(done);
     return forgotten;
 }
@@ -154,7 +142,7 @@ Result<VolumeConfig> receive_volume(Place const& place, Reception const& recepti
     std::string const entry = is_directory ? directory_entry : file_name(config.key, *config.format);
     if (reception.is_new) config.key = {TRY(Uuid::random()), 0};
     if (!reception.name.empty()) config.display_name = reception.name;
-    UniqueFd const own = TRY(lock_file(place, "receive.lock", "another volume is being received"));
+    UniqueFd const own = TRY(lock_file(place.links, "receive.lock", "another volume is being received"));
     auto database = TRY(content::Database::open(place.site.content + "/content.db"));
     Uses uses = TRY(Uses::open(database));
     if (TRY(uses.look_at(config.key)))

@@ -50,8 +50,7 @@ content::Owner owner_of(std::string const& content) { return {"contentTree", con
 
 Result<Workbench> Workbench::open(Place const& place) {
     auto store = TRY(content::Store::open(place.site.content));
-    auto pool = TRY(storage::open_pool(place.site.storage));
-    return Workbench(place, std::move(store), std::move(pool));
+    return Workbench(place, std::move(store));
 }
 
 Result<Answer> Workbench::run(Order const& order) {
@@ -80,7 +79,7 @@ Result<Answer> Workbench::run(Order const& order) {
     std::unreachable();
 }
 
-Result<Workbench::Found> Workbench::look_at_trees() {
+Result<Workbench::Found> Workbench::look_at_trees(bool is_in_vault) {
     Found found;
     auto const add = [&found](std::vector<storage::TreeName> const& trees) {
         for (storage::TreeName const& tree : trees) {
@@ -90,8 +89,10 @@ Result<Workbench::Found> Workbench::look_at_trees() {
                 found.foreign.push_back(tree.text());
         }
     };
-    add(TRY(pool_->list(clear_group)));
-    found.holders = TRY(look_at_certificates());
+    if (!is_in_vault) {
+        add(TRY(TRY(pool_of(false))->list(clear_group)));
+        return found;
+    }
     found.vault = look_at_vault();
     if (!found.vault.is_unlocked) return found;
     auto const vault = pool_of(true);
@@ -104,8 +105,9 @@ Result<Workbench::Found> Workbench::look_at_trees() {
 }
 
 Result<PoolInUse> Workbench::pool_of(bool is_in_vault) {
-    if (!is_in_vault) return PoolInUse(*pool_);
-    return PoolInUse(TRY(open_vault(place_.site)));
+    if (is_in_vault) return PoolInUse(TRY(open_vault(place_.site)));
+    if (!pool_) pool_ = TRY(storage::open_pool(place_.site.storage));
+    return PoolInUse(*pool_);
 }
 
 Result<std::uint64_t> Workbench::device(bool is_in_vault) const {
@@ -126,11 +128,10 @@ Result<std::uint64_t> Workbench::usage(VolumeRow const& row) {
     return static_cast<std::uint64_t>(status.st_blocks) * 512;
 }
 
-Result<> Workbench::recover() {
-    TRY(pool_->recover());
-    if (!look_at_vault().is_unlocked) return {};
-    auto const vault = TRY(pool_of(true));
-    TRY(vault->recover());
+Result<> Workbench::recover(bool is_in_vault) {
+    if (is_in_vault && !look_at_vault().is_unlocked) return {};
+    auto const pool = TRY(pool_of(is_in_vault));
+    TRY(pool->recover());
     return {};
 }
 

@@ -64,20 +64,21 @@ struct Answer {
 /// What one thread works with: a store and a pool of its own. Each job can be repeated after a crash in its middle.
 class Workbench {
 public:
-    /// Errors: those of opening store and pool.
+    /// Errors: those of opening the store.
     static Result<Workbench> open(Place const& place);
 
     /// Errors: `refused` after a cancel; otherwise class_of() says what is to become of it.
     Result<Answer> run(Order const& order);
 
-    /// The volumes that have a tree, and the names of other trees where volumes are.
+    /// The volumes that have a tree in the pool or in the vault, and the names of other trees where volumes are.
     struct Found {
         std::set<VolumeKey> volumes;
         std::vector<std::string> foreign;
-        std::set<HolderKey> holders;  ///< of certificates
-        VaultState vault = {};        ///< while it is locked, none of its volumes are among these
+        VaultState vault = {};  ///< of a look at the vault: while it is locked, none of its volumes are among these
     };
-    Result<Found> look_at_trees();
+    Result<Found> look_at_trees(bool is_in_vault);
+    /// The holders of whom there are certificates. Errors: those of reading a directory.
+    Result<std::set<HolderKey>> look_at_certificates() const;
     [[nodiscard]] VaultState look_at_vault() const { return volume::look_at_vault(place_.site); }
     /// Errors: `unavailable`: the vault is locked; those of storage::Pool::space().
     Result<storage::Space> space(bool is_in_vault) { return TRY(pool_of(is_in_vault))->space(); }
@@ -111,12 +112,17 @@ public:
     /// `sign`: called after each blob. Errors: those of content::Store::scrub().
     Result<Scrub> scrub(std::vector<VolumeRow> const& rows, std::function<void()> const& sign);
 
-    /// Removes what killed processes have left in the pool.
-    Result<> recover();
+    /// Removes what killed processes have left in the pool, or in the vault.
+    Result<> recover(bool is_in_vault);
+    /// Removes the snapshots of these volumes that a killed process has made for a clone, or to send one. To be called
+    /// before any job runs. Errors: those of storage::Pool.
+    Result<> forget_own_snapshots(std::vector<VolumeRow> const& rows);
+    /// Makes the links to these volumes that are missing, and removes those that lead to no volume. A link is not made
+    /// durable, since it is derived.
+    void repair_links(bool is_in_vault, std::vector<VolumeRow> const& made);
 
 private:
-    Workbench(Place place, content::Store store, std::unique_ptr<storage::Pool> pool)
-        : place_(std::move(place)), store_(std::move(store)), pool_(std::move(pool)) {}
+    Workbench(Place place, content::Store store) : place_(std::move(place)), store_(std::move(store)) {}
 
     Result<PoolInUse> pool_of(bool is_in_vault);
 
@@ -157,7 +163,6 @@ private:
 
     // certificates.cpp
     [[nodiscard]] std::string certificates_path(HolderKey const& key) const;
-    Result<std::set<HolderKey>> look_at_certificates() const;
     Result<> fetch_certificates(Order const& order);
     Result<> fetch_certificate(Order const& order, CertificatesConfig::Certificate const& certificate);
     Result<> drop_certificates(HolderKey const& key);
@@ -173,7 +178,7 @@ private:
 
     Place place_;
     content::Store store_;
-    std::unique_ptr<storage::Pool> pool_;
+    std::unique_ptr<storage::Pool> pool_;  // opened when it is needed: its disk may not answer
     std::map<std::pair<content::Digest, Format>, std::uint64_t> checked_disks_;  // the size that each one has
 };
 

@@ -168,11 +168,14 @@ void VolumeWorld::start_manager() {
     repeat(configs_);
     repeat(references_);
     repeat(holders_);
-    volume::TreesSeen seen;
-    for (auto const& [key, tree] : disk_)
-        seen.volumes.insert(key);
+    std::array<volume::TreesSeen, 2> seen{{{{}, {volume::FileSystem::clear}}, {{}, {volume::FileSystem::vault}}}};
+    for (auto const& [key, tree] : disk_) {
+        auto const row = rows_.find(key);
+        seen[row != rows_.end() && row->second.is_in_vault ? 1 : 0].volumes.insert(key);
+    }
     send(loaded);
-    if (core_) send(seen);
+    for (volume::TreesSeen const& one : seen)
+        if (core_) send(one);
     if (core_) send(volume::CertificatesSeen{certificates_});
     if (core_) perform(volume::LookAtSpace{});
     if (core_) perform(volume::LookAtVault{});
@@ -309,9 +312,16 @@ void VolumeWorld::perform(volume::UnpublishVolume const& unpublish) {
 void VolumeWorld::perform(volume::UnpublishTree const& unpublish) { shown_trees_.erase(unpublish.id); }
 
 void VolumeWorld::perform(volume::LookAtSpace const& /*look*/) {
-    volume::SpaceSeen seen;
-    seen.free[volume::FileSystem::clear] = free_bytes();
-    answers_.push_back(std::move(seen));
+    using volume::FileSystem;
+    // Each file system answers for itself, and the disk of one may not answer.
+    volume::SpaceSeen clear;
+    clear.looked_at = {FileSystem::clear};
+    if (is_calm_ || !random_.one_in(8)) clear.free[FileSystem::clear] = free_bytes();
+    volume::SpaceSeen vault;
+    vault.looked_at = {FileSystem::vault};
+    if (random_.one_in(2)) std::swap(clear, vault);
+    answers_.emplace_back(std::move(clear));
+    answers_.emplace_back(std::move(vault));
 }
 
 void VolumeWorld::perform(volume::LookAtVault const& /*look*/) { answers_.push_back(volume::VaultSeen{is_unlocked_}); }
@@ -320,7 +330,8 @@ void VolumeWorld::deliver() {
     while (!answers_.empty() && core_) {
         volume::Event const event = answers_.front();
         if (is_calm_ || !random_.one_in(16)) answers_.pop_front();  // else it comes twice
-        if (auto const* const seen = std::get_if<volume::SpaceSeen>(&event))
+        auto const* const seen = std::get_if<volume::SpaceSeen>(&event);
+        if (seen && seen->free.contains(volume::FileSystem::clear))
             told_free_ = seen->free.at(volume::FileSystem::clear);
         send(event);
         if (!is_calm_ && random_.one_in(4)) return;  // the rest comes late

@@ -204,7 +204,7 @@ TEST_F(CoreTest, AnEncryptedVolumeWaitsForTheVault) {
     on(Saved{save_});
     EXPECT_TRUE(core_.is_settled());
     // Locked again, it is neither missing nor deleted.
-    on(TreesSeen{{}, false});
+    on(TreesSeen{{}, {FileSystem::clear}});
     EXPECT_THAT(on(VaultSeen{false, "the vault is locked"}),
                 ElementsAre("CREATED_VOLUME/Created the vault is locked", "look at space", "look at vault"));
     EXPECT_THAT(on(Removed{key(1)}), ElementsAre("CREATED_VOLUME/Created the vault is locked"));
