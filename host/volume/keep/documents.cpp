@@ -252,6 +252,9 @@ Result<SignatureConfig> read_signature(json::Object const& object, std::string c
     if (config.text.empty() && config.name.empty()) config.name = usual_name(config, content);
     if (!config.name.empty() && !is_inside(config.name))
         in.wrong("RelativeURL", "expected a relative path without '..'");
+    // A name that was derived must be read from the database again.
+    if (config.name.size() > longest_text || config.sums.size() > longest_text)
+        in.wrong("RelativeURL", "its name would be longer than " + std::to_string(longest_text) + " bytes");
     TRY(in.end());
     return config;
 }

@@ -95,6 +95,17 @@ TEST(Documents, ASignatureIsWhereItUsuallyIs) {
     EXPECT_EQ(name_of_kind("x509", holder + R"(,"ImageSignature":"AAAA")"), "");
 }
 
+TEST(Documents, ADerivedNameOfASignatureHasALimit) {
+    auto const error_with = [](std::size_t length) {
+        return error_of_document("ContentTreeConfig", R"({"ContentID":"a","RelativeURL":")" + std::string(length, 'x') +
+                                                          R"(","DatastoreIDList":[")" + id +
+                                                          R"("],"Signature":{"Kind":"minisign","KeyFile":"/k"}})");
+    };
+    EXPECT_EQ(error_with(1024 - 8), "");
+    EXPECT_EQ(error_with(1024 - 7),
+              "ContentTreeConfig.Signature.RelativeURL: its name would be longer than 1024 bytes");
+}
+
 TEST(Documents, CertificatesAreNamedByTheirDigests) {
     std::string const holder = std::string(R"({"UUID":")") + id + R"(","DatastoreIDList":[")" + id + "\"]";
     EXPECT_EQ(error_of_document("CertObjConfig", holder + "}"),
