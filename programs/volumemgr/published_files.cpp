@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 #include <system_error>
 
 #include "lib/base/read_file.h"
@@ -27,19 +28,20 @@ Result<> read_one(json::Node const& node, std::string const& path, std::vector<v
     return {};
 }
 
-Result<> read_one_file(std::string const& path, std::vector<volume::Config>& into) {
-    std::string const text = TRY(read_file(path, largest_file));
+}  // namespace
+
+Result<std::vector<volume::Config>> parse_published_file(std::string_view text, std::string const& path) {
+    std::vector<volume::Config> into;
     json::ProblemList problems(1);
     auto const node = json::read_json(text, {}, problems);
     if (!node) return fail(path + ": " + std::move(problems).take().front().text());
     auto const* const list = node->get<json::Array>();
-    if (!list) return read_one(*node, path, into);
+    if (!list) TRY(read_one(*node, path, into));
+    if (!list) return into;
     for (json::Node const& one : *list)
         TRY(read_one(one, path, into));
-    return {};
+    return into;
 }
-
-}  // namespace
 
 Result<std::vector<volume::Config>> read_published_files(std::string const& directory) {
     std::vector<std::string> paths;
@@ -54,7 +56,8 @@ Result<std::vector<volume::Config>> read_published_files(std::string const& dire
     if (paths.size() > most_files) return fail(directory + " has more than " + std::to_string(most_files) + " files");
     std::ranges::sort(paths);
     for (std::string const& path : paths)
-        TRY(read_one_file(path, configs));
+        std::ranges::move(
+            TRY(parse_published_file(TRY(read_file(path, largest_file)), path)), std::back_inserter(configs));
     return configs;
 }
 

@@ -16,6 +16,7 @@ extern "C" int document_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int info_answer_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int messages_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int metadata_fuzz(std::uint8_t const* data, std::size_t size);
+extern "C" int published_volumes_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int query_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int signature_fuzz(std::uint8_t const* data, std::size_t size);
 extern "C" int tar_fuzz(std::uint8_t const* data, std::size_t size);
@@ -41,6 +42,7 @@ TEST(HostFuzzCorpus, Document) { EXPECT_GE(replay("document", document_fuzz), 30
 TEST(HostFuzzCorpus, InfoAnswer) { EXPECT_GE(replay("info_answer", info_answer_fuzz), 12U); }
 TEST(HostFuzzCorpus, Messages) { EXPECT_GE(replay("messages", messages_fuzz), 13U); }
 TEST(HostFuzzCorpus, Metadata) { EXPECT_GE(replay("metadata", metadata_fuzz), 6U); }
+TEST(HostFuzzCorpus, PublishedVolumes) { EXPECT_GE(replay("published_volumes", published_volumes_fuzz), 20U); }
 TEST(HostFuzzCorpus, Query) { EXPECT_GE(replay("query", query_fuzz), 11U); }
 TEST(HostFuzzCorpus, Signature) { EXPECT_GE(replay("signature", signature_fuzz), 5U); }
 TEST(HostFuzzCorpus, Tar) { EXPECT_GE(replay("tar", tar_fuzz), 40U); }
