@@ -153,9 +153,9 @@ public:
     /// Holds what is wanted, and releases everything else unless `keeps_others`. Twice is once.
     /// Errors: `not_found` volume; `refused`: it is being deleted, it is read-only, or another user excludes this one.
     virtual Result<> hold(Uuid const& holder, Wanted const& wanted, bool keeps_others) = 0;
-    /// Whether mounts of volumes can have the machine's own uids (idmapped mounts). If not, a volume's files belong to
-    /// the uids of one machine.
-    virtual Result<bool> maps_owners() = 0;
+    /// Whether a mount of the volume can have the machine's own uids (idmapped mounts). If not, its files belong to the
+    /// uids of one machine. Errors: `not_found`.
+    virtual Result<bool> maps_owners(std::string const& volume) = 0;
     /// The machines that hold volumes.
     virtual Result<std::vector<Uuid>> holders() = 0;
 

@@ -39,7 +39,11 @@ Result<> Machines::derive_volumes(Machine const& machine, MachinePaths& paths) {
     if (volume_uses(machine).empty()) return {};
     if (!parts_.volumes) return fail(ErrorKind::unsupported, "filesystems: there are no volumes here");
     paths.volume_links = volume_links(store_.layout(), machine.uuid);
-    paths.maps_volume_owners = TRY(parts_.volumes->maps_owners());
+    for (VolumeUse const& use : volume_uses(machine)) {
+        auto const is_mapped = parts_.volumes->maps_owners(use.volume);
+        if (!is_mapped && is_mapped.error().kind == ErrorKind::not_found) continue;  // its start waits for it
+        if (!TRY(is_mapped)) paths.unmapped_volumes.insert(use.volume);
+    }
     return {};
 }
 

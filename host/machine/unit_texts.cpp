@@ -136,7 +136,7 @@ std::string nspawn_text(Machine const& machine, MachinePaths const& paths, Init 
     for (Filesystem const& filesystem : machine.filesystems) {
         if (is_volume(filesystem))
             add_bind(text, is_read_only(filesystem), paths.volume_links + "/" + filesystem.source, filesystem.target,
-                     paths.maps_volume_owners);
+                     !paths.unmapped_volumes.contains(filesystem.source));
         else
             add_bind(text, is_read_only(filesystem), filesystem.source, filesystem.target, is_mapped(filesystem));
     }

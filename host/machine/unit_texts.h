@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,7 +22,8 @@ struct MachinePaths {
     std::string volume_links = {};        ///< the directory with a link to each of its volumes
     std::string metadata = {};            ///< the directory that the machine has as `metadata_inside`; empty: none
     std::string metadata_client = {};     ///< the program behind mdata-get, which goes there; empty: none
-    bool maps_volume_owners = true;  ///< by mounts of volumes; else their files have the machine's uids of the host
+    /// Those whose mounts cannot map owners: their files have the machine's uids of the host.
+    std::set<std::string> unmapped_volumes = {};
     bool has_shifted_files = false;  ///< they belong to the machine's uids on the host, not to its own
 };
 

@@ -67,17 +67,25 @@ Result<> HeldVolumes::hold(Uuid const& holder, Wanted const& wanted, bool keeps_
             all.push_back(TRY(use_of(one)));
         return all;
     };
-    volume::Uses::Rules const rules{.maps_owners = [this] { return maps_owners(); }, .keeps_others = keeps_others};
+    volume::Uses::Rules const rules{
+        .maps_owners = [this](volume::KnownVolume const& one) { return maps_owners_of(one); },
+        .keeps_others = keeps_others};
     if (TRY(uses->hold(holder.text(), as_keys, rules))) tell_manager();
     return {};
 }
 
-Result<bool> HeldVolumes::maps_owners() {
+Result<bool> HeldVolumes::maps_owners(std::string const& volume) { return maps_owners_of(TRY(look_at(volume))); }
+
+/// A pool that is not there yet is one that does: a machine does not start before it is.
+Result<bool> HeldVolumes::maps_owners_of(volume::KnownVolume const& volume) {
     image::Site const site = TRY(image::read_site({.root = root_}));
-    UniqueFd const pool{::open(site.storage.path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    if (volume.is_in_vault && !site.vault) return true;
+    std::string const& path = volume.is_in_vault ? site.vault->path : site.storage.path;
+    if (auto const known = mapping_.find(path); known != mapping_.end()) return known->second;
+    UniqueFd const pool{::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)};
     if (!pool && errno == ENOENT) return true;
-    if (!pool) return fail(errno, "open " + site.storage.path);
-    return storage::maps_owners(pool.get());
+    if (!pool) return fail(errno, "open " + path);
+    return mapping_[path] = TRY(storage::maps_owners(pool.get()));
 }
 
 Result<std::vector<Uuid>> HeldVolumes::holders() {

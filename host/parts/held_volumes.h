@@ -1,5 +1,6 @@
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,7 +21,7 @@ public:
     explicit HeldVolumes(machine::Layout const& layout) : root_(layout.root) {}
     Result<std::string> find(std::string_view word) override;
     Result<> hold(Uuid const& holder, Wanted const& wanted, bool keeps_others) override;
-    Result<bool> maps_owners() override;
+    Result<bool> maps_owners(std::string const& volume) override;
     Result<std::vector<Uuid>> holders() override;
     Result<> snapshot(std::string const& volume, Uuid const& machine, std::string_view name) override;
     Result<> delete_snapshot(std::string const& volume, Uuid const& machine, std::string_view name) override;
@@ -33,6 +34,7 @@ public:
 private:
     /// nullptr: there is no database.
     Result<volume::Uses*> open();
+    Result<bool> maps_owners_of(volume::KnownVolume const& volume);
     void tell_manager() const;
     /// A volume that is made, in its pool. Errors: `not_found`; `refused` when it is not complete.
     struct Tree {
@@ -46,6 +48,7 @@ private:
     std::optional<volume::Uses> uses_;
     std::unique_ptr<storage::Pool> pool_;
     std::unique_ptr<storage::Pool> vault_;
+    std::map<std::string, bool> mapping_;  // pools, by path: whether their file systems map owners
 };
 
 }  // namespace triton::parts

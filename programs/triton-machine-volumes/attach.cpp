@@ -57,22 +57,21 @@ public:
         // In advance: an update from now on keeps these for the run that begins.
         TRY(machine::save_attached_volumes(layout_, uuid_, uses));
         TRY(hold(uses));
-        if (!TRY(binds_map_owners())) first_uid_ = machine->first_uid;
+        first_uid_ = machine->first_uid;
         for (VolumeUse const& use : uses)
             TRY(attach(use));
         return tell("");
     }
 
 private:
-    /// Whether systemd-nspawn will map owners. What it was told when its configuration was made counts; only without
-    /// one the file system is tried, which takes a process.
-    Result<bool> binds_map_owners() {
+    /// Whether systemd-nspawn will map the owners of a volume. What its configuration says counts; only without one the
+    /// file system is tried, which takes a process.
+    Result<bool> bind_maps_owners(std::string const& key) {
         constexpr std::size_t most_settings = 16 << 20;
         auto const settings = read_file(layout_.nspawn() + "/" + uuid_.text() + ".nspawn", most_settings);
-        if (!settings) return volumes_.maps_owners();
-        std::string const links = machine::volume_links(layout_, uuid_) + "/";
-        std::size_t const bind = settings->find(links);
-        if (bind == std::string::npos) return volumes_.maps_owners();
+        if (!settings) return volumes_.maps_owners(key);
+        std::size_t const bind = settings->find(machine::volume_links(layout_, uuid_) + "/" + key + ":");
+        if (bind == std::string::npos) return volumes_.maps_owners(key);
         return settings->substr(bind, settings->find('\n', bind) - bind).ends_with(":idmap");
     }
 
@@ -133,7 +132,7 @@ private:
             return fail(errno, "find " + entry + " in " + tree.text());
         if (is_directory ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
             return fail(ErrorKind::corrupt, "its " + entry + " is of another type");
-        if (first_uid_) TRY(give_to_machine(directory.get(), entry));
+        if (first_uid_ && !TRY(bind_maps_owners(row.key.text()))) TRY(give_to_machine(directory.get(), entry));
         return pool.path(tree) + "/" + entry;
     }
 
@@ -201,7 +200,7 @@ private:
     std::string told_;
     std::string name_;  // of the volume that was looked at last
     std::string awaited_;
-    std::optional<std::int64_t> first_uid_;  // of the machine, if files must be given to its uids of the host
+    std::optional<std::int64_t> first_uid_;  // of the machine
 };
 
 }  // namespace

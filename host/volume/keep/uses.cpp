@@ -135,13 +135,19 @@ Result<std::optional<KnownVolume>> Uses::look_at(VolumeKey const& key) {
     known.row = TRY(find_row(*database_, key));
     auto const config = TRY(find_config(*database_, volume_kind, key.text()));
     if (!config && !known.row) return std::nullopt;
-    if (known.row) known.is_file = layout_of(known.row->format) == Layout::file;
+    if (known.row) {
+        known.is_file = layout_of(known.row->format) == Layout::file;
+        known.is_in_vault = known.row->is_in_vault;
+    }
     if (config) {
         auto const& volume = std::get<VolumeConfig>(*config);
         known.is_configured = true;
         known.name = volume.display_name;
         known.is_read_only = volume.is_read_only;
-        if (!known.row) known.is_file = TRY(will_be_file(*database_, volume));
+        if (!known.row) {
+            known.is_file = TRY(will_be_file(*database_, volume));
+            known.is_in_vault = volume.is_encrypted;
+        }
     }
     return known;
 }
@@ -175,9 +181,10 @@ Result<> Uses::check(Use const& use, std::string const& user, Rules const& rules
             return fail(ErrorKind::refused,
                         what + " is a file, which " + shown_user(other) +
                             R"( uses: several users need it read-only, each with "options": ["ro"])");
-        if (rules.maps_owners && !TRY(rules.maps_owners()))
+        if (rules.maps_owners && !TRY(rules.maps_owners(*volume)))
             return fail(ErrorKind::refused, what + " belongs to the uids of " + shown_user(other) +
-                                                ": the file system of the pool cannot map owners (idmapped mounts)");
+                                                ": the file system of the " + (volume->is_in_vault ? "vault" : "pool") +
+                                                " cannot map owners (idmapped mounts)");
     }
     return {};
 }

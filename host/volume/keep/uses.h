@@ -34,6 +34,7 @@ struct KnownVolume {
     bool is_configured = false;
     bool is_read_only = false;
     bool is_file = false;  ///< as far as that is known before it is made
+    bool is_in_vault = false;
 };
 
 /// The users of volumes, as rows that a command changes without volumemgr. A volume is held by a VolumeRefConfig; each
@@ -57,9 +58,9 @@ public:
     Result<std::vector<Use>> uses_of(std::string_view user);
 
     struct Rules {
-        /// Whether the file system maps owners (mount_setattr(2)). If not, the files of a volume belong to the uids of
-        /// one user. Called only when there are two.
-        std::function<Result<bool>()> maps_owners = {};
+        /// Whether the file system of a volume maps owners (mount_setattr(2)). If not, the files of the volume belong
+        /// to the uids of one user. Called only when there are two.
+        std::function<Result<bool>(KnownVolume const& volume)> maps_owners = {};
         /// Holds that are not among `wanted` remain.
         bool keeps_others = false;
     };

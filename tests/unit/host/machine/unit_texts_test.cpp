@@ -124,7 +124,9 @@ TEST(Nspawn, VolumesAreBoundByTheirLinksWithTheMachinesOwners) {
     std::string const place = "/run/links/" + key;
     EXPECT_THAT(nspawn_text(made, linked, systemd),
                 testing::HasSubstr("Bind=" + place + ":/data:idmap\nBindReadOnly=" + place + ":/seen:idmap\n"));
-    linked.maps_volume_owners = false;
+    linked.unmapped_volumes = {"another"};
+    EXPECT_THAT(nspawn_text(made, linked, systemd), testing::HasSubstr("Bind=" + place + ":/data:idmap\n"));
+    linked.unmapped_volumes = {key};
     EXPECT_THAT(nspawn_text(made, linked, systemd), testing::HasSubstr("Bind=" + place + ":/data\n"));
 }
 

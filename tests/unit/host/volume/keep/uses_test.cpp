@@ -111,11 +111,15 @@ TEST_F(UsesTest, AFileHasOneWriter) {
 
 TEST_F(UsesTest, WithoutMappedOwnersAVolumeHasOneUser) {
     configure({.key = numbered(1), .publisher = "admin"});
-    Uses::Rules const rules{.maps_owners = [] { return Result<bool>(false); }};
+    configure({.key = numbered(2), .publisher = "admin", .is_encrypted = true});
+    configure({.key = numbered(3), .publisher = "admin"});
+    EXPECT_TRUE(apply(VolumeRow{.key = numbered(3), .stage = VolumeRow::Stage::made, .is_in_vault = true}));
+    // Those in the vault are on another file system.
+    Uses::Rules const rules{.maps_owners = [](KnownVolume const& volume) { return Result<bool>(volume.is_in_vault); }};
     EXPECT_EQ(hold(machine, {{numbered(1)}}, rules), "changed");
     EXPECT_THAT(hold(other, {{numbered(1), true}}, rules), testing::HasSubstr("belongs to the uids of machine"));
-    EXPECT_EQ(hold(machine, {}), "changed");
-    EXPECT_EQ(hold(other, {{numbered(1)}}, rules), "changed");
+    EXPECT_EQ(hold(machine, {{numbered(2)}, {numbered(3)}}, rules), "changed");
+    EXPECT_EQ(hold(other, {{numbered(1)}, {numbered(2)}, {numbered(3)}}, rules), "changed");
 }
 
 TEST_F(UsesTest, WhatIsHeldIsNotDeleted) {
