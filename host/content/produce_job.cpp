@@ -84,6 +84,13 @@ Result<> convert_disk(JobSettings const& settings, disk::Format format, int imag
     return {};
 }
 
+Result<> resize_disk(JobSettings const& settings, disk::Format format, int image, std::uint64_t bytes) {
+    static constexpr std::uint32_t patience = 900;  // seconds
+    UniqueFd const writable = TRY(role::detached_mount(image, "the image"));
+    auto process = TRY(start_job(settings, role::ResizeDisk{.format = format, .bytes = bytes}, {writable.get()}));
+    return wait_for_product(settings, process, image, {.seconds = patience}, {});
+}
+
 Result<> make_seed(JobSettings const& settings, SeedRequest const& request, int target) {
     static constexpr std::uint32_t patience = 300;  // seconds
     UniqueFd const user_data = TRY(sealed_text(request.user_data));

@@ -54,6 +54,14 @@ std::span<Row<ConvertDisk> const> table(json::TableOf<ConvertDisk>) {
     return rows;
 }
 
+std::span<Row<ResizeDisk> const> table(json::TableOf<ResizeDisk>) {
+    static constexpr std::array<Row<ResizeDisk>, 2> rows{{
+        required<&ResizeDisk::format, Name<disk::Format, disk::format_names>>("format"),
+        required<&ResizeDisk::bytes, Count>("bytes"),
+    }};
+    return rows;
+}
+
 std::span<Row<MakeSeed> const> table(json::TableOf<MakeSeed>) {
     static constexpr std::array<Row<MakeSeed>, 1> rows{{required<&MakeSeed::meta_data, String>("metaData")}};
     return rows;

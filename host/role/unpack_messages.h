@@ -38,7 +38,7 @@ struct Unpack {
     bool applies_whiteouts = true;  ///< false: a plain archive, whose names have no special meaning
 };
 
-// Two jobs are done by programs of the system, which the role executes in a sandbox that has this file, their input,
+// Three jobs are done by programs of the system, which the role executes in a sandbox that has this file, their input,
 // and the programs and libraries of the system. The target is a detached mount of a file that exists.
 
 /// Job: write the disk of an image into a file, by qemu-img. Has 2 descriptors: the image, as a read-only detached
@@ -49,6 +49,12 @@ struct ConvertDisk {
     std::uint64_t bytes = 0;  ///< of the target
     std::uint32_t seconds = 6 * 3600;
 };
+/// Job: make the disk of an image larger, by qemu-img. Has 1 descriptor: the image.
+struct ResizeDisk {
+    static constexpr std::string_view name = "resize";
+    disk::Format format = disk::Format::qcow2;
+    std::uint64_t bytes = 0;  ///< of the disk
+};
 /// Job: make a seed image for cloud-init (NoCloud), by xorriso. Has 2 descriptors or 3: the target, which is empty; the
 /// user data, and the network's configuration if there is one, each a file in memory.
 struct MakeSeed {
@@ -57,7 +63,7 @@ struct MakeSeed {
 };
 inline constexpr std::uint64_t largest_seed = 64 << 20;
 inline constexpr std::uint64_t largest_seed_file = 1 << 20;
-/// The last answer of both. Nothing is certainly on disk before the caller's fsync(2).
+/// The last answer of all three. Nothing is certainly on disk before the caller's fsync(2).
 struct Produced {
     static constexpr std::string_view name = "produced";
     std::uint64_t bytes = 0;  ///< of the target
@@ -85,6 +91,7 @@ std::span<Row<Unpack> const> table(json::TableOf<Unpack>);
 std::span<Row<Unpacking> const> table(json::TableOf<Unpacking>);
 std::span<Row<Unpacked> const> table(json::TableOf<Unpacked>);
 std::span<Row<ConvertDisk> const> table(json::TableOf<ConvertDisk>);
+std::span<Row<ResizeDisk> const> table(json::TableOf<ResizeDisk>);
 std::span<Row<MakeSeed> const> table(json::TableOf<MakeSeed>);
 std::span<Row<Produced> const> table(json::TableOf<Produced>);
 

@@ -32,7 +32,7 @@ constexpr std::uint32_t deepest = 4096;  // whatever the library allows, since e
 constexpr std::size_t most_descriptors = 3;
 constexpr std::uint64_t memory = std::uint64_t{1} << 30;
 
-using Job = std::variant<role::Unpack, role::ConvertDisk, role::MakeSeed>;
+using Job = std::variant<role::Unpack, role::ConvertDisk, role::ResizeDisk, role::MakeSeed>;
 using Answer = std::variant<role::Unpacked, role::Produced>;
 
 struct Work {
@@ -45,6 +45,7 @@ bool has_right_descriptors(Work const& work) {
         std::size_t count;
         bool operator()(role::Unpack const& /*job*/) const { return count == 2; }
         bool operator()(role::ConvertDisk const& /*job*/) const { return count == 2; }
+        bool operator()(role::ResizeDisk const& /*job*/) const { return count == 1; }
         bool operator()(role::MakeSeed const& /*job*/) const { return count == 2 || count == 3; }
     };
     return std::visit(Visitor{work.descriptors.size()}, work.job);
@@ -52,7 +53,7 @@ bool has_right_descriptors(Work const& work) {
 
 Result<Work> take_work(role::Channel& channel) {
     role::Packet packet = TRY(channel.receive(steady_now() + patience, most_descriptors));
-    Work work{TRY((role::decode<role::Unpack, role::ConvertDisk, role::MakeSeed>(packet.text))),
+    Work work{TRY((role::decode<role::Unpack, role::ConvertDisk, role::ResizeDisk, role::MakeSeed>(packet.text))),
               std::move(packet.descriptors)};
     if (!has_right_descriptors(work)) return fail(ErrorKind::corrupt, "a job comes with the wrong descriptors");
     return work;
@@ -100,6 +101,10 @@ Result<Answer> do_job(role::Started& started, role::Unpack job, std::vector<Uniq
 
 Result<Answer> do_job(role::Started& started, role::ConvertDisk const& job, std::vector<UniqueFd> descriptors) {
     return convert_disk(started, job, std::move(descriptors));
+}
+
+Result<Answer> do_job(role::Started& started, role::ResizeDisk const& job, std::vector<UniqueFd> descriptors) {
+    return resize_disk(started, job, std::move(descriptors));
 }
 
 Result<Answer> do_job(role::Started& started, role::MakeSeed const& job, std::vector<UniqueFd> descriptors) {

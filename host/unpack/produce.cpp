@@ -101,8 +101,12 @@ std::string read_output(int pipe) {
 
 std::unexpected<Error> failure_of(Program const& program, int status, std::string const& output) {
     std::string const name = program_name(program);
-    if (WIFSIGNALED(status))
-        return fail(ErrorKind::invalid, name + " was killed by signal " + std::to_string(WTERMSIG(status)));
+    if (WIFSIGNALED(status)) {
+        // That one comes from outside, as when memory ends: it says nothing about the input.
+        bool const is_from_outside = WTERMSIG(status) == SIGKILL;
+        return fail(is_from_outside ? ErrorKind::unavailable : ErrorKind::invalid,
+                    name + " was killed by signal " + std::to_string(WTERMSIG(status)));
+    }
     if (WEXITSTATUS(status) == exit_not_confined) return fail(ErrorKind::internal, "confine " + name, output);
     if (WEXITSTATUS(status) == exit_not_executed) return fail(ErrorKind::internal, name + " could not be executed");
     bool const is_full = output.contains("No space left on device") || output.contains("Disk quota exceeded");
@@ -172,6 +176,23 @@ Result<role::Produced> convert_disk(role::Started& started, role::ConvertDisk co
     program.confinement.lent.push_back({.name = image_name, .mount = std::move(descriptors[0])});
     program.confinement.lent.push_back({.name = target_name, .mount = std::move(descriptors[1]), .is_writable = true});
     return run_program(started, std::move(program), target.get(), steady_now() + std::chrono::seconds(job.seconds));
+}
+
+Result<role::Produced> resize_disk(role::Started& started, role::ResizeDisk const& job,
+                                   std::vector<UniqueFd> descriptors) {
+    static constexpr std::chrono::minutes patience{10};
+    static constexpr std::uint64_t bytes_of_a_table_entry = 4096;  // and more: what the image has in addition
+    static constexpr std::uint64_t least_room = 64 << 20;
+    UniqueFd const target = TRY(duplicate(descriptors[0].get()));
+    struct stat facts{};
+    if (::fstat(target.get(), &facts) != 0) return fail(errno, "look at the image");
+    Program program{.path = "/usr/bin/qemu-img",
+                    .arguments = {"qemu-img", "resize", "-q", "-f", driver_of(job.format),
+                                  std::string("/") + target_name, std::to_string(job.bytes)}};
+    program.confinement = program_confinement(static_cast<std::uint64_t>(facts.st_size) +
+                                              job.bytes / bytes_of_a_table_entry + least_room);
+    program.confinement.lent.push_back({.name = target_name, .mount = std::move(descriptors[0]), .is_writable = true});
+    return run_program(started, std::move(program), target.get(), steady_now() + patience);
 }
 
 Result<role::Produced> make_seed(role::Started& started, role::MakeSeed const& job, std::vector<UniqueFd> descriptors) {

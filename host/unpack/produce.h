@@ -17,6 +17,10 @@ namespace triton::unpack {
 Result<role::Produced> convert_disk(role::Started& started, role::ConvertDisk const& job,
                                     std::vector<UniqueFd> descriptors);
 
+/// Errors: as above.
+Result<role::Produced> resize_disk(role::Started& started, role::ResizeDisk const& job,
+                                   std::vector<UniqueFd> descriptors);
+
 /// Errors: as above, of xorriso.
 Result<role::Produced> make_seed(role::Started& started, role::MakeSeed const& job, std::vector<UniqueFd> descriptors);
 

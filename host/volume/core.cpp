@@ -279,7 +279,16 @@ void Core::put(TreeConfig const& config) {
     mark_tree(config.id);
 }
 
+/// A qcow2 file grows when nobody writes it: other users are a reason to try again.
+void Core::note_users(VolumeKey const& key) {
+    auto const found = volumes_.find(key);
+    if (found == volumes_.end() || !found->second.row || found->second.row->format != Format::qcow2) return;
+    found->second.retry.reset();
+}
+
 void Core::put(ReferenceConfig const& config) {
+    auto const known = references_.find(config.key);
+    if (known == references_.end() || known->second.config != config) note_users(config.key.volume);
     references_.insert_or_assign(config.key, Reference{config});
     mark(config.key.volume);
 }
@@ -328,6 +337,7 @@ void Core::remove(ReferenceKey const& key) {
         found->second.is_released = true;
         if (!found->second.config) found->second.retry.reset();
     }
+    note_users(key.volume);
     mark(key.volume);
 }
 

@@ -183,6 +183,8 @@ private:
     [[nodiscard]] bool is_wanted(VolumeKey const& key, Volume const& volume) const;
     [[nodiscard]] bool is_verify_only(VolumeKey const& key) const;
     [[nodiscard]] std::size_t users(VolumeKey const& key) const;
+    [[nodiscard]] std::optional<std::string> writer_of(VolumeKey const& key) const;
+    void note_users(VolumeKey const& key);
     [[nodiscard]] std::optional<std::string> conflict(Volume const& volume) const;
     [[nodiscard]] std::optional<State> source_state(Volume const& volume) const;
     [[nodiscard]] std::optional<Failure> lack_of_room(Volume const& volume, std::uint64_t bytes) const;

@@ -116,6 +116,13 @@ void Core::maintain(Volume& volume) {
     }
     if (!seen_space_.contains(file_system_of(row.is_in_vault))) return;
     if (auto lack = lack_of_room(volume, volume.config->most_bytes - row.bytes)) return fail(volume, *std::move(lack));
+    if (auto const writer = writer_of(row.key); writer && row.format == Format::qcow2) {
+        // Its tables change, and a program that has it open would not notice.
+        if (!volume.retry.failure())
+            fail(volume,
+                 {FailureClass::permanent, "a qcow2 file grows when nobody writes it, and it is used by " + *writer});
+        return;
+    }
     start(volume, {.kind = Job::Kind::grow, .volume = row.key, .bytes = volume.config->most_bytes});
 }
 
@@ -271,6 +278,12 @@ bool Core::is_verify_only(VolumeKey const& key) const {
         has_users = true;
     }
     return has_users;
+}
+
+std::optional<std::string> Core::writer_of(VolumeKey const& key) const {
+    for (auto i = references_.lower_bound({key, ""}); i != references_.end() && i->first.volume == key; ++i)
+        if (!i->second.config.is_read_only) return shown_user(i->second.config);
+    return std::nullopt;
 }
 
 std::size_t Core::users(VolumeKey const& key) const {

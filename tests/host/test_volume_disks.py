@@ -1,5 +1,6 @@
 """Disk images made by the real programs: which ones become content and volumes, and which ones are refused."""
 
+import json
 import shutil
 import struct
 import subprocess
@@ -178,6 +179,73 @@ def test_content_of_any_format_becomes_raw(manager, images):
     _, wanted = volume(int(keys["qcow2"].split("#")[0][-12:], 16), ContentID="qcow2", MaxVolSize=16 << 20)
     client.put(wanted)
     client.wait("VolumeStatus", keys["qcow2"], lambda status: not has_error(status))
+
+
+def virtual_size(path, format="qcow2"):
+    done = subprocess.run(["qemu-img", "info", "--output=json", "-f", format, path], check=True, capture_output=True, timeout=PATIENCE)
+    return json.loads(done.stdout)["virtual-size"]
+
+
+def test_a_qcow2_grows_when_nobody_writes_it(manager, images):
+    content = images / "content"
+    content.write_bytes(b"begin" + bytes(SIZE - 8) + b"end")
+    qemu_img("convert", "-f", "raw", "-O", "qcow2", content, images / "disk.qcow2")
+    manager.start()
+    client, keys = publish(manager, images, {"disk": (images / "disk.qcow2", "qcow2")}, MaxVolSize=SIZE)
+    key = keys["disk"]
+    client.wait("VolumeStatus", key, is_created)
+    wanted = client.call("Get", kind="VolumeConfig", key=key)["object"]
+    file = manager.tree(key) / f"{key}.qcow2"
+
+    def grow(size):
+        client.put(("VolumeConfig", {**wanted, "MaxVolSize": size}))
+
+    def has_grown(size):
+        return lambda status: is_created(status) and status["MaxVolSize"] == size and not has_error(status)
+
+    grow(64 << 20)
+    client.wait("VolumeStatus", key, has_grown(64 << 20))
+    assert virtual_size(file) == 64 << 20 and file.stat().st_mode & 0o7777 == 0o600
+    reference = {"VolumeID": wanted["VolumeID"], "GenerationCounter": 0, "AppUUID": "vm"}
+    client.put(("VolumeRefConfig", reference))
+    grow(1 << 30)
+    error = client.wait("VolumeStatus", key, has_error)["Error"]
+    assert error["Text"] == "a qcow2 file grows when nobody writes it, and it is used by vm"
+    assert virtual_size(file) == 64 << 20
+    client.delete(("VolumeRefConfig", f"{key}#vm"))
+    client.wait("VolumeStatus", key, has_grown(1 << 30))
+    assert virtual_size(file) == 1 << 30
+    qemu_img("convert", "-f", "qcow2", "-O", "raw", file, images / "read")
+    with (images / "read").open("rb") as read:
+        assert read.read(SIZE) == content.read_bytes() and not read.read(SIZE).strip(b"\0")
+
+
+def test_a_qcow2_that_its_user_has_changed_leads_nowhere(manager, images):
+    """Its header names another file since: it is not followed, and nothing of it changes."""
+    disk = create(images, "disk", "qcow2")
+    manager.start()
+    client, keys = publish(manager, images, {"disk": (disk, "qcow2")}, MaxVolSize=SIZE)
+    key = keys["disk"]
+    client.wait("VolumeStatus", key, is_created)
+    file = manager.tree(key) / f"{key}.qcow2"
+    qemu_img("rebase", "-u", "-f", "qcow2", "-F", "raw", "-b", str(images / "base"), file)
+    before = file.read_bytes()
+    wanted = client.call("Get", kind="VolumeConfig", key=key)["object"]
+    client.put(("VolumeConfig", {**wanted, "MaxVolSize": 2 * SIZE}))
+    error = client.wait("VolumeStatus", key, has_error)["Error"]
+    assert error["Class"] == "permanent" and "it names another file" in error["Text"]
+    assert file.read_bytes() == before
+
+
+def test_other_formats_do_not_grow(manager, images):
+    disk = create(images, "disk", "vmdk")
+    manager.start()
+    client, keys = publish(manager, images, {"disk": (disk, "vmdk")}, MaxVolSize=SIZE)
+    client.wait("VolumeStatus", keys["disk"], is_created)
+    wanted = client.call("Get", kind="VolumeConfig", key=keys["disk"])["object"]
+    client.put(("VolumeConfig", {**wanted, "MaxVolSize": 2 * SIZE}))
+    error = client.wait("VolumeStatus", keys["disk"], has_error)["Error"]
+    assert error["Text"] == "vmdk files cannot grow; generation 1 is needed"
 
 
 def test_a_broken_image_becomes_no_volume(manager, images):

@@ -285,15 +285,26 @@ Result<> Workbench::grow(Order const& order) {
     auto const pool = TRY(pool_of(row.is_in_vault));
     if (layout_of(row.format) == Layout::directory) return limit(*pool, tree, order.job.bytes);
     std::string const name = file_name(row.key, row.format);
-    if (row.format != Format::raw)
+    if (row.format != Format::raw && row.format != Format::qcow2)
         return fail(ErrorKind::unsupported, std::string(name_of(row.format)) + " files cannot grow; generation " +
                                                 std::to_string(row.key.generation + 1) + " is needed");
     UniqueFd const directory = TRY(pool->open(tree));
     UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) return fail(errno, "open " + name);
-    TRY(extend(file.get(), order.job.bytes, name));
+    TRY(row.format == Format::raw ? extend(file.get(), order.job.bytes, name) : grow_qcow2(order, file.get()));
     if (::fsync(file.get()) != 0) return fail(errno, "make " + name + " durable");
     return {};
+}
+
+/// Its header is looked at again: whoever used the volume may have changed it since it was made.
+Result<> Workbench::grow_qcow2(Order const& order, int file) {
+    content::JobSettings const settings{.role = {}, .cancel = order.cancel};
+    std::uint64_t const before = TRY(content::check_disk(settings, disk::Format::qcow2, file));
+    if (before >= order.job.bytes) return {};
+    TRY(content::resize_disk(settings, disk::Format::qcow2, file, order.job.bytes));
+    std::uint64_t const after = TRY(content::check_disk(settings, disk::Format::qcow2, file));
+    if (after >= order.job.bytes) return {};
+    return fail(ErrorKind::corrupt, "qemu-img has left a disk of " + std::to_string(after) + " bytes");
 }
 
 Result<> Workbench::destroy(Order const& order) {

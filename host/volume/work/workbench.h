@@ -138,6 +138,7 @@ private:
     Result<> make_seed(Order const& order, int file);
     Result<std::uint64_t> check_disk(Order const& order, content::Digest const& digest, int blob);
     Result<> grow(Order const& order);
+    Result<> grow_qcow2(Order const& order, int file);
     Result<> destroy(Order const& order);
     Result<> limit(storage::Pool& pool, storage::TreeName const& tree, std::uint64_t bytes);
     void link(storage::Pool const& pool, VolumeRow const& row) const;

@@ -153,6 +153,17 @@ TEST(CoreAtStart, NothingFailsBeforeTheFreeSpaceIsKnown) {
     EXPECT_FALSE(fresh.status(key(1))->error);
 }
 
+TEST(CoreAtStart, EachFileSystemHasAFirstAnswerOfItsOwn) {
+    Core fresh(Settings{});
+    fresh.on(Put{blank(1)}, BootTime{});
+    fresh.on(SpaceSeen{.free = {{FileSystem::vault, 10 * gib}}, .used = {}, .looked_at = {FileSystem::vault}},
+             BootTime{});
+    EXPECT_THAT(fresh.why(key(1)), testing::Contains("it waits for the first answer about the free space of the disk"));
+    fresh.on(SpaceSeen{.free = {{FileSystem::clear, 10 * gib}}, .used = {}, .looked_at = {FileSystem::clear}},
+             BootTime{});
+    EXPECT_THAT(fresh.why(key(1)), testing::Contains("its row is being saved"));
+}
+
 TEST_F(CoreTest, NoByteIsPromisedTwice) {
     on(Put{blank(1, 6 * gib)});
     EXPECT_THAT(on(Put{blank(2, 6 * gib)}).front(), testing::HasSubstr("Remaining disk space"));
@@ -219,6 +230,24 @@ TEST_F(CoreTest, WhatCannotBeChangedSaysWhatIsNeeded) {
         ElementsAre(
             "CREATED_VOLUME/Created it has 1073741824 bytes and cannot shrink to 536870912; generation 1 is needed"));
     EXPECT_THAT(on(Put{blank(1, 2 * gib)}), ElementsAre("start grow", "CREATED_VOLUME/Created"));
+}
+
+TEST_F(CoreTest, AQcow2FileGrowsWhenNobodyWritesIt) {
+    VolumeConfig config = blank(1);
+    config.origin = Origin::received;
+    config.format = Format::qcow2;
+    VolumeRow const row{.key = key(1), .stage = VolumeRow::Stage::made, .bytes = gib, .format = Format::qcow2};
+    on(Loaded{.volumes = {row}, .trees = {}, .objects = {config}});
+    on(TreesSeen{{key(1)}});
+    ReferenceConfig const reader{.key = {key(1), "reader"}, .publisher = "admin", .is_read_only = true};
+    ReferenceConfig writer{.key = {key(1), "writer"}, .publisher = "admin"};
+    on(Put{reader});
+    on(Put{writer});
+    config.most_bytes = 2 * gib;
+    EXPECT_THAT(on(Put{config}), ElementsAre("CREATED_VOLUME/Created a qcow2 file grows when nobody writes it, and it "
+                                             "is used by writer"));
+    writer.is_read_only = true;
+    EXPECT_THAT(on(Put{writer}), ElementsAre("start grow", "CREATED_VOLUME/Created"));
 }
 
 TEST_F(CoreTest, ATagIsResolvedOnce) {
