@@ -140,6 +140,7 @@ def test_a_clone_that_was_given_up_leaves_no_snapshot(area):
     work(manager, create(of_source, source))
     manager.end()
     seen = set()
+    done = 0
     for step in range(1, 400):
         is_up = manager.start(env={"LD_PRELOAD": str(LIBRARY), "TRITON_DIE_AT": str(step)}, may_die=True)
         is_done = is_up and work(manager, create(key, config))
@@ -150,7 +151,9 @@ def test_a_clone_that_was_given_up_leaves_no_snapshot(area):
         assert list((manager.tree(of_source).parent / "@snapshots").iterdir()) == [], step
         assert_whole(manager, of_source, True)
         manager.end()
-        if is_done:
+        # How many steps there are depends on what several threads do at the same time.
+        done += is_done
+        if done == 5:
             break
     assert seen == {0, 1}
 
@@ -465,9 +468,9 @@ def test_a_kill_of_the_manager_while_it_takes_what_was_received(area):
         if any(name == key for _, name in client.statuses("VolumeStatus")):
             return client.wait("VolumeStatus", key, is_created)
         done = subprocess.run([VOLUMEADM, "receive", "-f", stream], env=manager.environment(), capture_output=True, text=True, timeout=PATIENCE)
-        if done.returncode != 0 and manager.process.poll() is not None:
+        if done.returncode != 0:
+            assert manager.process.wait(PATIENCE) == -signal.SIGKILL, done.stderr
             raise ConnectionError(done.stderr)
-        assert done.returncode == 0, done.stderr
         return None
 
     def after():

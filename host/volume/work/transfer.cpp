@@ -94,6 +94,7 @@ Result<> send_volume(Place const& place, VolumeRow const& row, std::optional<Vol
     if (row.is_in_vault)
         return fail(ErrorKind::unsupported, "send volume " + row.key.text(), "it is encrypted, and a stream is not");
     auto const pool = TRY(storage::open_pool(place.site.storage));
+    (void)pool->recover();  // what a killed process left, and cannot be removed now, is removed the next time
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
     UniqueFd const own = TRY(lock_for_sending(place.links, row.key));
     bool const is_given = !snapshot.empty();
@@ -128,6 +129,7 @@ Result<> send_volume(Place const& place, VolumeRow const& row, std::optional<Vol
 
 Result<VolumeConfig> receive_volume(Place const& place, Reception const& reception, int from) {
     auto const pool = TRY(storage::open_pool(place.site.storage));
+    (void)pool->recover();  // as in send_volume()
     storage::EnvelopeReader stream(volume_stream, from);
     storage::EnvelopeHead const head = TRY(stream.head());
     std::string const here(storage::stream_kind(pool->kind()));
