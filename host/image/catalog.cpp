@@ -204,6 +204,11 @@ Result<> Catalog::set_latch(Latch const& latch) {
     return {};
 }
 
+Result<> Catalog::remove_latch(std::string_view reference) {
+    TRY(database_->run("DELETE FROM image_latch WHERE reference = ?", reference));
+    return {};
+}
+
 Result<std::vector<Uuid>> Catalog::images_with(std::string_view digest) {
     return uuids(
         TRY(database_->query("SELECT DISTINCT uuid FROM image_layer WHERE blob = ? OR chain = ? "

@@ -79,6 +79,8 @@ public:
     Result<std::optional<Latch>> latch(std::string_view reference);
     Result<std::vector<Latch>> latches();
     Result<> set_latch(Latch const& latch);
+    /// Removes a name that a tag was resolved to; the image stays. There may be none.
+    Result<> remove_latch(std::string_view reference);
 
     /// The images that have a blob or a layer: for `why` and `scrub`.
     Result<std::vector<Uuid>> images_with(std::string_view digest);

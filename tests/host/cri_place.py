@@ -1,6 +1,8 @@
 """tritoncrid on images of a test's own, and the stubs that protoc makes of the protocol for Python."""
 
+import base64
 import importlib.util
+import json
 import os
 import select
 import shutil
@@ -9,13 +11,15 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 import grpc
 import pytest
-from image_place import BUILD, Host
+from image_place import BUILD, Host, Layout, fill, many_files, run
 
 PATIENCE = 120
+MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 PROGRAM = BUILD / "tritoncrid"
 PROTOCOL = Path(__file__).parents[2] / "host/cri/wire/runtime.proto"
 
@@ -134,6 +138,64 @@ def code_of(call):
     with pytest.raises(grpc.RpcError) as failed:
         call()
     return failed.value.code(), failed.value.details()
+
+
+def publish(registry, layout, tag, name, files, config=()):
+    """Makes an image and pushes it. Returns its reference, and its id, which is the digest of its configuration."""
+    layout.make(tag, [fill(layout.path.parent / f"tree-{tag}", files)], config)
+    reference = registry.push(f"oci:{layout.path}:{tag}", name)
+    return reference, pushed(registry, name)["config"]["digest"]
+
+
+def pushed(registry, name):
+    """The manifest that a registry has for a tag. Its digest is not umoci's, since skopeo may write it anew."""
+    repository, tag = name.rsplit(":", 1)
+    return json.loads(run("curl", "-sf", "-H", f"Accept: {MANIFEST}", f"http://{registry.host}/v2/{repository}/manifests/{tag}").stdout)
+
+
+class Served:
+    """An image that a FaultServer has, for those who log in, where `user` is given."""
+
+    def __init__(self, area, server, user=None):
+        self.layout = Layout(area / "served")
+        self.layout.make("1", [many_files(area / "base", count=50)])
+        self.server = server
+        self.user = user
+        self.reference = f"127.0.0.1:{server.port}/app:1"
+        manifest = self.layout.manifest("1")
+        self.id = manifest["config"]["digest"]
+        self.layer = manifest["layers"][0]
+        text = self.layout.blob(self.layout.descriptor("1")["digest"]).read_bytes()
+        server.on("/v2/app/manifests/1", self.guarded(lambda request: request.send(200, text, Content_Type=MANIFEST)))
+        for digest in (self.id, self.layer["digest"]):
+            content = self.layout.blob(digest).read_bytes()
+            server.on(f"/v2/app/blobs/{digest}", self.guarded(lambda request, content=content: request.serve(content)))
+
+    def guarded(self, answer):
+        def handle(request):
+            wanted = self.user and "Basic " + base64.b64encode(self.user.encode()).decode()
+            if wanted and request.headers.get("Authorization") != wanted:
+                return request.send(401, WWW_Authenticate='Basic realm="test"')
+            return answer(request)
+
+        return handle
+
+    def hold_layer(self):
+        """From now on its layer begins and does not go on. Returns two events: a client waits; and let it go on."""
+        waits, goes_on = threading.Event(), threading.Event()
+        content = self.layout.blob(self.layer["digest"]).read_bytes()
+
+        def hold(request):
+            if request.range():
+                return request.serve(content)
+            request.begin(200, len(content))
+            request.body(content[:10])
+            waits.set()
+            goes_on.wait(PATIENCE)
+            request.body(content[10:])
+
+        self.server.on(f"/v2/app/blobs/{self.layer['digest']}", hold)
+        return waits, goes_on
 
 
 @pytest.fixture

@@ -1,40 +1,24 @@
 """tritoncrid as kubelet meets it: what it says of itself, and its images, from a real registry."""
 
 import base64
-import json
 import os
 import re
 import signal
 import stat
 import subprocess
-import threading
 
 import grpc
 import pytest
-from cri_place import PATIENCE, PROGRAM, PROTOCOL, Cri, code_of, cri  # noqa: F401 (fixture)
+from cri_place import PATIENCE, PROGRAM, PROTOCOL, Cri, Served, code_of, cri, publish  # noqa: F401 (fixture)
 from fault_server import FaultServer
-from image_place import Layout, area, fill, many_files, needs_root, registry, run  # noqa: F401 (fixtures)
+from image_place import Layout, area, needs_root, registry  # noqa: F401 (fixtures)
 
 pytestmark = needs_root
-MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
 @pytest.fixture
 def layout(area):
     return Layout(area / "layout")
-
-
-def publish(registry, layout, tag, name, files, config=()):
-    """Makes an image and pushes it. Returns its reference, and its id, which is the digest of its configuration."""
-    layout.make(tag, [fill(layout.path.parent / f"tree-{tag}", files)], config)
-    reference = registry.push(f"oci:{layout.path}:{tag}", name)
-    return reference, pushed(registry, name)["config"]["digest"]
-
-
-def pushed(registry, name):
-    """The manifest that a registry has for a tag. Its digest is not umoci's, since skopeo may write it anew."""
-    repository, tag = name.rsplit(":", 1)
-    return json.loads(run("curl", "-sf", "-H", f"Accept: {MANIFEST}", f"http://{registry.host}/v2/{repository}/manifests/{tag}").stdout)
 
 
 # --- What it says of itself
@@ -213,7 +197,7 @@ def test_an_image_has_all_of_its_names(cri, registry, layout):
     assert cri.pull(third) == image_id
     assert third in cri.status(third).repo_digests
     cri.remove(second)
-    assert cri.images() == []
+    assert cri.images() == [], "by any of its names it goes with all"
 
 
 def test_a_tag_means_what_the_registry_says_now(cri, registry, layout):
@@ -274,51 +258,6 @@ def test_what_is_not_an_image_is_refused(cri, registry):
 
 
 # --- Registries that log in, stall and lie
-
-
-class Served:
-    """An image that a FaultServer has, for those who log in, where `user` is given."""
-
-    def __init__(self, area, server, user=None):
-        self.layout = Layout(area / "served")
-        self.layout.make("1", [many_files(area / "base", count=50)])
-        self.server = server
-        self.user = user
-        self.reference = f"127.0.0.1:{server.port}/app:1"
-        manifest = self.layout.manifest("1")
-        self.id = manifest["config"]["digest"]
-        self.layer = manifest["layers"][0]
-        text = self.layout.blob(self.layout.descriptor("1")["digest"]).read_bytes()
-        server.on("/v2/app/manifests/1", self.guarded(lambda request: request.send(200, text, Content_Type=MANIFEST)))
-        for digest in (self.id, self.layer["digest"]):
-            content = self.layout.blob(digest).read_bytes()
-            server.on(f"/v2/app/blobs/{digest}", self.guarded(lambda request, content=content: request.serve(content)))
-
-    def guarded(self, answer):
-        def handle(request):
-            wanted = self.user and "Basic " + base64.b64encode(self.user.encode()).decode()
-            if wanted and request.headers.get("Authorization") != wanted:
-                return request.send(401, WWW_Authenticate='Basic realm="test"')
-            return answer(request)
-
-        return handle
-
-    def hold_layer(self):
-        """From now on its layer begins and does not go on. Returns two events: a client waits; and let it go on."""
-        waits, goes_on = threading.Event(), threading.Event()
-        content = self.layout.blob(self.layer["digest"]).read_bytes()
-
-        def hold(request):
-            if request.range():
-                return request.serve(content)
-            request.begin(200, len(content))
-            request.body(content[:10])
-            waits.set()
-            goes_on.wait(PATIENCE)
-            request.body(content[10:])
-
-        self.server.on(f"/v2/app/blobs/{self.layer['digest']}", hold)
-        return waits, goes_on
 
 
 @pytest.fixture

@@ -86,6 +86,23 @@ def test_a_container_that_was_never_started(pods, image):
         grpc.StatusCode.FAILED_PRECONDITION, f"pod sandbox {pod} is not ready")
 
 
+def test_a_removed_image_goes_with_its_last_container(pods, image):
+    pod = pods.run_pod()
+    running = pods.run_container(pod, image, "sleep", "1000")
+    created = pods.create(pod, pods.container_config(image, "true", name="created"))
+    pods.remove(image)
+    pods.remove(image)
+    (left,) = pods.images()
+    assert left.id == image and not left.repo_tags and not left.repo_digests
+    pods.remove_container(created)
+    assert pods.status(image), "one still has it"
+    pods.end(signal.SIGKILL)
+    pods.start()
+    assert pods.status(image) and pods.state(running) == "CONTAINER_RUNNING"
+    pods.remove_container(running)
+    assert pods.images() == [] and pods.host.layers() == [] and pods.host.blobs() == []
+
+
 def test_equal_requests_are_one(pods, image):
     waiting = [pods.begin("RunPodSandbox", pods.messages.RunPodSandboxRequest(config=pods.pod_config())) for _ in range(4)]
     (pod,) = {one.result().pod_sandbox_id for one in waiting}

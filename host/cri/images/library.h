@@ -11,8 +11,12 @@
 #include "host/image/image_service.h"
 #include "host/image/reference.h"
 #include "lib/base/result.h"
+#include "lib/base/uuid.h"
 
 namespace triton::cri {
+
+/// The name under which a container holds its images.
+std::string container_holder(std::string_view container);
 
 /// The images of this host, for the image service. Each function may block for long, opens what it needs, and may be
 /// called from several threads: the library below settles between threads what it settles between processes.
@@ -31,13 +35,19 @@ public:
     /// empty. `cancel`: a descriptor that is readable when the pull is to be given up.
     Result<std::string> pull(image::RegistryReference const& reference, std::string const& credentials, int cancel);
 
-    /// Removes an image with all of its names, which `name` is one of, or its id. Succeeds when there is none.
-    /// Errors: `busy` when machines were made from it; `refused` when it is pinned.
+    /// Removes an image with all of its names, which `name` is one of, or its id. One that containers hold loses its
+    /// names, and goes with the last of them. Succeeds when there is none.
+    /// Errors: `busy` when machines were made from it; `refused` when it is pinned; its names then stay.
     Result<> remove(std::string_view name);
+
+    /// Removes the images that only containers held, which have gone. One that cannot be removed is warned about.
+    Result<> remove_unwanted();
 
     Result<ImageUsage> usage();
 
 private:
+    Result<> remove_image(Uuid const& uuid);
+
     image::Settings settings_;
     std::function<void(std::string const&)> warn_;
     UsageMeter meter_;

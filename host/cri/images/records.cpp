@@ -38,7 +38,7 @@ std::optional<image::RegistryReference> registry_reference(std::string_view text
     return reference ? std::optional(*reference) : std::nullopt;
 }
 
-std::optional<ImageRecord> record_of(image::Image const& image) {
+std::optional<ImageRecord> record_of(image::Image const& image, std::span<DigestName const> hidden) {
     auto const* const document = image.manifest.document.get<json::Object>();
     if (!document) return std::nullopt;
     json::Object const& oci = json::object_of(*document, "oci");
@@ -55,30 +55,43 @@ std::optional<ImageRecord> record_of(image::Image const& image) {
                        .installed_at = image.installed_at,
                        .is_pinned = image.is_pinned};
     set_user(record, json::text_of(json::object_of(oci, "execution"), "User"));
-    if (auto const reference = registry_reference(image.reference); reference && !image.digest.empty())
-        add_name(record.repo_digests, digest_name(*reference, image.digest));
+    auto const reference = registry_reference(image.reference);
+    if (!reference || image.digest.empty()) return record;
+    DigestName const first{digest_name(*reference, image.digest), record.uuid};
+    if (std::ranges::find(hidden, first) == hidden.end()) add_name(record.repo_digests, first.name);
     return record;
 }
 
-bool is_hexadecimal(std::string_view text) {
-    return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+/// The digits of an id or of the beginning of one; empty: it is neither.
+std::string_view id_digits(std::string_view text) {
+    std::string_view const digits = text.starts_with(algorithm) ? text.substr(algorithm.size()) : text;
+    auto const is_digit = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); };
+    bool const is_one = digits.size() >= shortest_beginning && digits.size() <= digest_digits;
+    return is_one && std::ranges::all_of(digits, is_digit) ? digits : std::string_view();
+}
+
+bool has_id(ImageRecord const& record, std::string_view digits) {
+    return !digits.empty() && std::string_view(record.id).substr(algorithm.size()).starts_with(digits);
+}
+
+std::string tag_name(image::RegistryReference const& reference) {
+    return repository_of(reference) + ":" + reference.tag;
 }
 
 }  // namespace
 
-std::vector<ImageRecord> records_of(std::span<image::Image const> images, std::span<image::Latch const> latches,
-                                    std::span<DigestName const> digests) {
+std::vector<ImageRecord> records_of(std::span<image::Image const> images, NameSources const& sources) {
     std::map<Uuid, ImageRecord> records;
     for (image::Image const& image : images)
-        if (auto record = record_of(image)) records.emplace(image.uuid(), *std::move(record));
-    for (image::Latch const& latch : latches) {
+        if (auto record = record_of(image, sources.hidden)) records.emplace(image.uuid(), *std::move(record));
+    for (image::Latch const& latch : sources.latches) {
         auto const found = records.find(latch.image);
         auto const reference = registry_reference(latch.reference);
         if (found == records.end() || !reference || reference->tag.empty()) continue;
-        add_name(found->second.repo_tags, repository_of(*reference) + ":" + reference->tag);
+        add_name(found->second.repo_tags, tag_name(*reference));
         add_name(found->second.repo_digests, digest_name(*reference, latch.digest));
     }
-    for (DigestName const& one : digests)
+    for (DigestName const& one : sources.digests)
         if (auto const found = records.find(one.image); found != records.end())
             add_name(found->second.repo_digests, one.name);
     std::vector<ImageRecord> sorted;
@@ -93,12 +106,9 @@ std::vector<ImageRecord> records_of(std::span<image::Image const> images, std::s
 
 Result<ImageRecord const*> find_record(std::span<ImageRecord const> records, std::string_view text) {
     ImageRecord const* found = nullptr;
-    std::string_view const digits = text.starts_with(algorithm) ? text.substr(algorithm.size()) : text;
-    bool const is_beginning =
-        digits.size() >= shortest_beginning && digits.size() <= digest_digits && is_hexadecimal(digits);
-    if (is_beginning) {
+    if (std::string_view const digits = id_digits(text); !digits.empty()) {
         for (ImageRecord const& record : records) {
-            if (!std::string_view(record.id).substr(algorithm.size()).starts_with(digits)) continue;
+            if (!has_id(record, digits)) continue;
             if (found)
                 return fail(ErrorKind::invalid, "several images have ids that begin with " + std::string(digits));
             found = &record;
@@ -106,13 +116,19 @@ Result<ImageRecord const*> find_record(std::span<ImageRecord const> records, std
         if (found || digits.size() == digest_digits || text.starts_with(algorithm)) return found;
     }
     auto const reference = TRY(parse_image_name(text));
-    std::string const name = reference.digest.empty() ? repository_of(reference) + ":" + reference.tag
-                                                      : digest_name(reference, reference.digest);
+    std::string const name = reference.digest.empty() ? tag_name(reference) : digest_name(reference, reference.digest);
     for (ImageRecord const& record : records) {
         auto const& names = reference.digest.empty() ? record.repo_tags : record.repo_digests;
         if (std::ranges::find(names, name) != names.end()) found = &record;
     }
     return found;
+}
+
+ImageNames names_of(ImageRecord const& record, std::span<image::Latch const> latches) {
+    ImageNames names{.references = {}, .digests = record.repo_digests};
+    for (image::Latch const& latch : latches)
+        if (latch.image == record.uuid) names.references.push_back(latch.reference);
+    return names;
 }
 
 }  // namespace triton::cri

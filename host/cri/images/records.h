@@ -39,13 +39,26 @@ struct DigestName {
     bool operator==(DigestName const&) const = default;
 };
 
+/// Where names come from beside the images.
+struct NameSources {
+    std::vector<image::Latch> latches;    ///< what tags were resolved to
+    std::vector<DigestName> digests;      ///< by which images were pulled
+    std::vector<DigestName> hidden = {};  ///< names by digest of the images' own rows that a client has removed
+};
+
 /// The records of those images that came from a registry or a layout; others have no configuration, and are not meant
 /// for containers. Sorted by id.
-std::vector<ImageRecord> records_of(std::span<image::Image const> images, std::span<image::Latch const> latches,
-                                    std::span<DigestName const> digests);
+std::vector<ImageRecord> records_of(std::span<image::Image const> images, NameSources const& sources);
 
 /// Finds an image by its id, with or without "sha256:", by a unique beginning of the id of at least 8 digits, or by a
 /// name. nullptr: there is none. Errors: `invalid` for text that can be neither.
 Result<ImageRecord const*> find_record(std::span<ImageRecord const> records, std::string_view text);
+
+/// What an image is found by, beside its id.
+struct ImageNames {
+    std::vector<std::string> references;  ///< of latches
+    std::vector<std::string> digests;     ///< "docker.io/library/nginx@sha256:..."
+};
+ImageNames names_of(ImageRecord const& record, std::span<image::Latch const> latches);
 
 }  // namespace triton::cri

@@ -11,19 +11,13 @@
 
 namespace triton::cri {
 
-namespace {
-
-std::string holder_of(std::string const& container) { return "container " + container; }
-
-}  // namespace
-
 Result<HeldImage> hold_image(image::Settings const& settings, std::string_view name, std::string const& container) {
     ImageLibrary library(settings, [](std::string const& /*warning*/) {});
     auto const records = TRY(library.list());
     ImageRecord const* const found = TRY(find_record(records, name));
     if (!found) return fail(ErrorKind::not_found, "image " + json::quoted(name) + " is not here");
     auto service = TRY(image::ImageService::open_for_holding(settings));
-    TRY(service.hold(found->uuid, holder_of(container)));
+    TRY(service.hold(found->uuid, container_holder(container)));
     image::Image const image = TRY(service.get(found->uuid));
     auto const site = TRY(image::read_site(settings));
     auto const pool = TRY(storage::open_pool(site.storage));
@@ -37,8 +31,13 @@ Result<HeldImage> hold_image(image::Settings const& settings, std::string_view n
 }
 
 Result<> release_images(image::Settings const& settings, std::string const& container) {
-    auto service = TRY(image::ImageService::open_for_holding(settings));
-    return service.release_all(holder_of(container));
+    {
+        auto service = TRY(image::ImageService::open_for_holding(settings));
+        TRY(service.release_all(container_holder(container)));
+    }
+    // What fails here, the end of the next container or the next start tries again.
+    (void)ImageLibrary(settings, [](std::string const& /*warning*/) {}).remove_unwanted();
+    return {};
 }
 
 }  // namespace triton::cri

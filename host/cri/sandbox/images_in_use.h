@@ -19,7 +19,7 @@ struct HeldImage {
 
 /// Finds an image by id or name and holds it for a container. It blocks. Errors: `not_found`; `invalid`.
 Result<HeldImage> hold_image(image::Settings const& settings, std::string_view name, std::string const& container);
-/// Releases all that a container holds.
+/// Releases all that a container holds. An image that was only kept for it, because a client has removed it, goes.
 Result<> release_images(image::Settings const& settings, std::string const& container);
 
 }  // namespace triton::cri

@@ -42,7 +42,7 @@ TEST(CriRecords, NamesComeFromTagsAndDigests) {
                                             {"127.0.0.1:5000/gone:1", digest_of('f'), uuid_of('9')}};
     std::vector<DigestName> const digests{{"other.example/app@" + digest_of('d'), uuid_of('1')},
                                           {"other.example/gone@" + digest_of('d'), uuid_of('9')}};
-    auto const records = records_of(images, latches, digests);
+    auto const records = records_of(images, {latches, digests});
     ASSERT_EQ(records.size(), 1U);
     EXPECT_EQ(records[0].id, digest_of('1'));
     EXPECT_EQ(records[0].size, 7U);
@@ -56,11 +56,13 @@ TEST(CriRecords, ImagesWithoutAConfigurationAreLeftOut) {
     auto image = image_of('1');
     image.manifest = *image::make_manifest(
         {.uuid = uuid_of('1'), .name = "tree", .version = "1", .published_at = "2026-01-01T00:00:00Z"});
-    EXPECT_THAT(records_of(std::vector{image}, {}, {}), IsEmpty());
+    EXPECT_THAT(records_of(std::vector{image}, {{}, {}}), IsEmpty());
 }
 
 TEST(CriRecords, TheUserIsANumberOrAName) {
-    auto const of = [](std::string const& user) { return records_of(std::vector{image_of('1', user)}, {}, {}).at(0); };
+    auto const of = [](std::string const& user) {
+        return records_of(std::vector{image_of('1', user)}, {{}, {}}).at(0);
+    };
     EXPECT_EQ(of("").user_id, 0);
     EXPECT_EQ(of("1000").user_id, 1000);
     EXPECT_EQ(of("1000:100").user_id, 1000);
@@ -74,7 +76,7 @@ TEST(CriRecords, TheUserIsANumberOrAName) {
 TEST(CriRecords, AreFoundByIdAndName) {
     std::vector const images{image_of('1'), image_of('2', "", "other.example/b@" + digest_of('d'))};
     std::vector<image::Latch> const latches{{"docker.io/library/nginx:latest", digest_of('e'), uuid_of('2')}};
-    auto const records = records_of(images, latches, {});
+    auto const records = records_of(images, {latches, {}});
     auto const find = [&records](std::string_view text) -> std::string {
         auto const found = find_record(records, text);
         if (!found) return "error: " + found.error().text();
@@ -97,10 +99,40 @@ TEST(CriRecords, AreFoundByIdAndName) {
 TEST(CriRecords, ABeginningMustBeUnique) {
     auto first = image_of('1');
     auto second = image_of('2');
-    auto records = records_of(std::vector{first, second}, {}, {});
+    auto records = records_of(std::vector{first, second}, {{}, {}});
     records[1].id = digest_of('1').substr(0, 70) + "2";
     EXPECT_EQ(find_record(records, "11111111").error().text(), "several images have ids that begin with 11111111");
     EXPECT_EQ((*find_record(records, records[1].id))->id, records[1].id);
+}
+
+TEST(CriRecords, ANameOfTheImagesOwnRowCanBeHidden) {
+    DigestName const own{"127.0.0.1:5000/app@" + digest_of('d'), uuid_of('1')};
+    auto const names = [&](NameSources const& sources) {
+        return records_of(std::vector{image_of('1')}, sources).at(0).repo_digests;
+    };
+    EXPECT_THAT(names({{}, {}, {own}}), IsEmpty());
+    EXPECT_THAT(names({{}, {}, {{own.name, uuid_of('2')}}}), ElementsAre(own.name)) << "another image's";
+    EXPECT_THAT(names({{{"127.0.0.1:5000/app:1", digest_of('d'), uuid_of('1')}}, {}, {own}}), ElementsAre(own.name));
+}
+
+/// An image with two tags in one repository, one in another, and a digest of its own in a third.
+struct Named {
+    std::vector<image::Latch> latches{{"a.example/app:1", digest_of('d'), uuid_of('1')},
+                                      {"a.example/app:2", digest_of('e'), uuid_of('1')},
+                                      {"b.example/app:1", digest_of('d'), uuid_of('1')},
+                                      {"oci:/srv/layout:1", digest_of('f'), uuid_of('1')},
+                                      {"a.example/app:3", digest_of('d'), uuid_of('9')}};
+    std::vector<DigestName> digests{{"c.example/app@" + digest_of('d'), uuid_of('1')}};
+    DigestName first{"127.0.0.1:5000/app@" + digest_of('d'), uuid_of('1')};
+};
+
+TEST(CriRecords, AnImageHasTheNamesOfItsTagsAndItsDigests) {
+    Named const named;
+    auto const records = records_of(std::vector{image_of('1')}, {named.latches, named.digests, {named.first}});
+    ImageNames const names = names_of(records.at(0), named.latches);
+    EXPECT_THAT(names.references,
+                ElementsAre("a.example/app:1", "a.example/app:2", "b.example/app:1", "oci:/srv/layout:1"));
+    EXPECT_EQ(names.digests.size(), 4U);
 }
 
 }  // namespace
