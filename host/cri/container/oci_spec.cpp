@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include <unistd.h>
+
 #include "host/cri/container/devices.h"
 #include "host/cri/container/seccomp_profile.h"
 #include "host/cri/wire/messages.h"
@@ -37,6 +39,14 @@ void add_capabilities(Writer& out, ContainerCapabilities const& capabilities) {
     out.close('}');
 }
 
+/// No labels are set. Where the kernel has no SELinux a label means nothing, as for other runtimes.
+/// Errors: `unsupported`.
+Result<> check_label(v1::SELinuxOption const& label, std::string const& selinux) {
+    bool const is_empty = label.user().empty() && label.role().empty() && label.type().empty() && label.level().empty();
+    if (is_empty || ::access(selinux.c_str(), F_OK) != 0) return {};
+    return fail(ErrorKind::unsupported, "selinux_options are not supported, and this node has SELinux");
+}
+
 Result<> add_process(Writer& out, v1::ContainerConfig const& config, SpecSurroundings const& around,
                      ContainerCapabilities const& capabilities) {
     auto const& context = config.linux().security_context();
@@ -44,6 +54,7 @@ Result<> add_process(Writer& out, v1::ContainerConfig const& config, SpecSurroun
     auto const environment = environment_of(config, around.image, around.hostname, around.user.home);
     TRY(check_texts(words, "an argument"));
     TRY(check_texts(environment, "a variable"));
+    TRY(check_label(context.selinux_options(), around.selinux));
     std::string const profile = TRY(around.apparmor.profile_for(context));
     std::string directory = config.working_dir().empty() ? around.image.working_directory : config.working_dir();
     if (directory.empty()) directory = "/";

@@ -51,6 +51,7 @@ struct SpecSurroundings {
     process::CapabilitySet capabilities = 0;  ///< that this host can give
     std::int64_t lowest_oom_score = -1000;    ///< that this host can give
     AppArmor apparmor = {};
+    std::string selinux = "/sys/fs/selinux/enforce";  ///< a file that is there where the kernel has SELinux
 };
 
 /// A request as config.json of the Open Container Initiative. It blocks: it looks at files of the host.

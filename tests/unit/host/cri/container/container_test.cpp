@@ -211,6 +211,21 @@ TEST(OciSpec, IsWholeAndCommandsHaveItsProcess) {
     EXPECT_EQ(make_spec(config, around).error().text(), "working_dir is not absolute: \"relative\"");
 }
 
+TEST(OciSpec, ALabelIsRefusedOnlyWhereItMeansSomething) {
+    v1::ContainerConfig config;
+    config.add_command("true");
+    config.mutable_linux()->mutable_security_context()->mutable_selinux_options()->set_type("spc_t");
+    SpecSurroundings around{.cgroups_path = "/a"};
+    around.capabilities = all_capabilities;
+    around.selinux = "/dev/null";
+    EXPECT_EQ(make_spec(config, around).error().text(), "selinux_options are not supported, and this node has SELinux");
+    around.selinux = "/dev/null/none";
+    EXPECT_TRUE(make_spec(config, around));
+    around.selinux = "/dev/null";
+    config.mutable_linux()->mutable_security_context()->mutable_selinux_options()->clear_type();
+    EXPECT_TRUE(make_spec(config, around));
+}
+
 TEST(OciSpec, ADeviceThatMayNotBeMadeIsThereAllTheSame) {
     v1::ContainerConfig config;
     config.add_command("true");
