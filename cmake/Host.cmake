@@ -7,7 +7,7 @@ endif()
 set(host_missing "")
 foreach(pair "curl/curl.h=libcurl4-openssl-dev" "archive.h=libarchive-dev" "sqlite3.h=libsqlite3-dev"
         "isa-l.h=libisal-dev" "zstd.h=libzstd-dev" "lzma.h=liblzma-dev" "bzlib.h=libbz2-dev" "CLI/CLI.hpp=libcli11-dev"
-        "openssl/evp.h=libssl-dev" "zlib.h=zlib1g-dev" "systemd/sd-bus.h=libsystemd-dev" "re2/re2.h=libre2-dev" "google/protobuf/message_lite.h=libprotobuf-dev")
+        "openssl/evp.h=libssl-dev" "zlib.h=zlib1g-dev" "systemd/sd-bus.h=libsystemd-dev" "re2/re2.h=libre2-dev" "toml++/toml.h=libtomlplusplus-dev" "google/protobuf/message_lite.h=libprotobuf-dev")
   string(REPLACE "=" ";" pair ${pair})
   list(GET pair 0 header)
   list(GET pair 1 package)

@@ -42,6 +42,11 @@ role::DownloadFailed transient(ErrorKind kind, std::string reason) {
     return {.id = 0, .kind = kind, .reason = std::move(reason), .is_transient = true};
 }
 
+/// A text that comes from a server, or from a downloader that was taken over, without control characters.
+std::string cleaned(std::string const& text) {
+    return role::error_of({.kind = ErrorKind::internal, .attempted = {}, .reason = text, .details = {}}).reason;
+}
+
 bool is_of_another_version(role::DownloadFailed const& failure) {
     return failure.kind == ErrorKind::corrupt && (failure.status == 200 || failure.status == 206);
 }
@@ -272,9 +277,7 @@ bool BlobFetch::on_download(DownloadClient::Event const& event, TimePoint now) {
     stream->is_told = true;
     if (auto const* const failure = std::get_if<role::DownloadFailed>(&event)) {
         stream->failure = *failure;
-        // This text comes from a server, or from a downloader that was taken over: control characters are removed.
-        stream->failure->reason =
-            role::error_of({.kind = failure->kind, .attempted = {}, .reason = failure->reason, .details = {}}).reason;
+        stream->failure->reason = cleaned(failure->reason);
     }
     settle(now);
     return true;
@@ -292,6 +295,7 @@ void BlobFetch::on_downloader_ended(Error const& error, TimePoint now) {
 
 void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint now) {
     if (!stream.is_probe || !stream.pipe) return;  // for all others only the bytes count
+    report_passed_over(answer);
     if (size_ && answer.size && *answer.size != *size_) return on_wrong_size(*answer.size, now);
     // The downloader itself refuses this, unless somebody has taken it over.
     if (answer.size && *answer.size > request_.most_bytes) {
@@ -303,6 +307,12 @@ void BlobFetch::on_answer(Stream& stream, role::Answer const& answer, TimePoint 
     phase_ = Progress::Phase::downloading;
     note(now, true);
     if (!in_one_piece_ && plan_) fill(now);
+}
+
+void BlobFetch::report_passed_over(role::Answer const& answer) const {
+    if (!context_.passed_over) return;
+    for (role::PassedOver const& one : answer.passed_over)
+        context_.passed_over({.host = cleaned(one.host), .reason = cleaned(one.reason)});
 }
 
 /// Its source has something else. What has landed may be good, unless it is all that tells the size.

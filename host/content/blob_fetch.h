@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -22,6 +23,7 @@ struct FetchContext {
     DownloadSecrets const& secrets;
     Access const& access;
     FetcherSettings const& settings;
+    std::function<void(role::PassedOver const&)> const& passed_over;
     std::minstd_rand random;  ///< for jitter only
 };
 
@@ -102,6 +104,7 @@ private:
     void fill(TimePoint now);
 
     void on_answer(Stream& stream, role::Answer const& answer, TimePoint now);
+    void report_passed_over(role::Answer const& answer) const;
     Result<> take_answer(Stream& stream, role::Answer const& answer);
     Result<> start_job();
     Result<> hand_to_verifier(Stream& stream);

@@ -25,7 +25,7 @@ constexpr milliseconds document_lease = std::chrono::hours(24);
 constexpr int most_events = 256;  // of the downloader, in one round
 
 role::Credentials credentials_of(Access const& access) {
-    role::Credentials credentials{.hosts = {}, .proxies = access.proxies};
+    role::Credentials credentials{.hosts = {}, .proxies = access.proxies, .servers = access.servers};
     for (Credential const& each : access.credentials)
         credentials.hosts.push_back({each.host, each.user, each.password, each.token, each.identity_token});
     return credentials;
@@ -228,7 +228,13 @@ std::vector<Result<Blob>> Fetcher::fetch_blobs(Access const& access, std::span<B
     timespec time{};
     (void)::clock_gettime(CLOCK_MONOTONIC, &time);  // cannot fail
     auto const seed = static_cast<unsigned>(time.tv_nsec ^ ::getpid());
-    FetchContext context{state_->store, state_->client, *secrets, access, state_->settings, std::minstd_rand(seed)};
+    FetchContext context{.store = state_->store,
+                         .client = state_->client,
+                         .secrets = *secrets,
+                         .access = access,
+                         .settings = state_->settings,
+                         .passed_over = watcher.passed_over,
+                         .random = std::minstd_rand(seed)};
     return Round(context, requests, watcher).run();
 }
 

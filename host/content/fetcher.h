@@ -29,9 +29,12 @@ struct Credential {
     std::string identity_token = {};  ///< instead of both: the token service gives a token for it
 };
 
+using role::ServerSettings;
+
 /// How to reach what is fetched. Several fetches may share it.
 struct Access {
     std::vector<Credential> credentials = {};
+    std::vector<ServerSettings> servers = {};       ///< what some of the servers need beside that
     role::Proxies proxies = {};                     ///< never those of the environment
     std::string authorities = {};                   ///< certificates in PEM; empty: those of the system
     std::uint64_t bytes_per_second = 0;             ///< limit of this access; 0: none
@@ -85,6 +88,8 @@ struct Watcher {
     std::function<void(Progress const&)> progress = {};                                  ///< at most ten a second each
     std::function<void(std::size_t request, Result<Blob> const& result)> finished = {};  ///< once for each
     int cancel = -1;  ///< readable: give up, and keep what is there
+    /// A server was asked before the one that answered, and had this reason; for each fetch.
+    std::function<void(role::PassedOver const&)> passed_over = {};
 };
 
 using role::DocumentKind;

@@ -14,7 +14,6 @@ namespace triton::download {
 namespace {
 
 constexpr std::size_t most_transfers = 64;
-constexpr std::size_t most_credential_bytes = 64 * 1024;
 constexpr std::size_t most_authority_bytes = 4 << 20;
 constexpr milliseconds patience = std::chrono::seconds(30);  // when sending a message to the library
 
@@ -24,8 +23,8 @@ Result<Order> read_order(role::Download request, std::vector<UniqueFd> descripto
     if (request.urls.empty()) return fail(ErrorKind::corrupt, "a download has no URL");
     if (request.length == 0U) return fail(ErrorKind::corrupt, "a download has an empty range");
     if (descriptors.size() != 3) return fail(ErrorKind::corrupt, "a download comes without its descriptors");
-    std::string const text = TRY(read_sealed(descriptors[1].get(), most_credential_bytes));
-    auto credentials = TRY(role::decode<role::Credentials>(text));
+    std::string const text = TRY(read_sealed(descriptors[1].get(), role::most_credential_bytes));
+    auto credentials = TRY(role::decode<role::Credentials>(text, role::most_credential_bytes));
     auto authorities = TRY(read_sealed(descriptors[2].get(), most_authority_bytes));
     return Order{.request = std::move(request),
                  .credentials = std::get<role::Credentials>(std::move(credentials)),

@@ -122,7 +122,7 @@ bool Exchange::configure() {
     set(CURLOPT_WRITEFUNCTION, body_callback);
     set(CURLOPT_WRITEDATA, static_cast<void*>(this));
     set(CURLOPT_PRIVATE, static_cast<void*>(this));
-    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(ask_.stall.count()));
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>((ask_.connect.count() ? ask_.connect : ask_.stall).count()));
     std::uint64_t const limit = ask_.bytes_per_second;
     // libcurl looks at the rate after up to a hundred buffers: together they are a second's worth at most.
     set(CURLOPT_BUFFERSIZE, limit ? std::clamp(static_cast<long>(limit / 100), 1024L, buffer_bytes) : buffer_bytes);
@@ -142,6 +142,14 @@ bool Exchange::configure() {
     }
     curl_blob authorities{ask_.authorities.data(), ask_.authorities.size(), CURL_BLOB_NOCOPY};
     if (!ask_.authorities.empty()) set(CURLOPT_CAINFO_BLOB, &authorities);
+    curl_blob certificate{ask_.certificate.data(), ask_.certificate.size(), CURL_BLOB_NOCOPY};
+    curl_blob key{ask_.key.data(), ask_.key.size(), CURL_BLOB_NOCOPY};
+    if (!ask_.certificate.empty()) set(CURLOPT_SSLCERT_BLOB, &certificate);
+    if (!ask_.key.empty()) set(CURLOPT_SSLKEY_BLOB, &key);
+    if (ask_.is_unverified) {
+        set(CURLOPT_SSL_VERIFYPEER, 0L);
+        set(CURLOPT_SSL_VERIFYHOST, 0L);
+    }
     return ok;
 }
 

@@ -51,6 +51,10 @@ struct Ask {
     role::Proxy proxy = {};        ///< without a URL: none, even if the environment names one
     std::string no_proxy = {};     ///< hosts that are asked directly
     std::string authorities = {};  ///< in PEM
+    std::string certificate = {};  ///< of the client, in PEM; empty: none
+    std::string key = {};
+    bool is_unverified = false;  ///< the certificate of the server may be any
+    milliseconds connect{};      ///< how long the connection may take; zero: as long as a stall
     std::uint64_t bytes_per_second = 0;
     milliseconds stall{};
 };

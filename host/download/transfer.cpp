@@ -2,6 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string_view>
+
+#include "lib/base/http_field.h"
 
 namespace triton::download {
 
@@ -11,6 +15,9 @@ constexpr unsigned most_redirects = 10;
 constexpr std::uint64_t most_ignored_bytes = 64 * 1024;
 constexpr std::size_t most_token_bytes = 256 * 1024;
 constexpr std::size_t most_reason_bytes = 512;
+constexpr std::size_t most_passed_over = 16;
+constexpr std::size_t most_unreachable = 64;
+constexpr milliseconds unreachable_for = std::chrono::minutes(1);
 
 struct CodeRow {
     CURLcode code;
@@ -77,6 +84,21 @@ bool is_redirect(std::uint32_t status) {
     return status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
 }
 
+bool is_below(std::string_view url, std::string_view base) {
+    return url.starts_with(base) && url.substr(base.size()).starts_with('/');
+}
+
+std::string_view name_of_host(std::string_view authority) { return authority.substr(0, authority.rfind(':')); }
+
+/// Whether headers have one of that name.
+bool has_header(std::span<std::string const> headers, std::string_view name) {
+    return std::ranges::any_of(
+        headers, [name](std::string_view one) { return are_same_letters(one.substr(0, one.find(':')), name); });
+}
+
+/// One port may speak TLS or not.
+std::string server_key(Url const& url) { return (url.is_https ? "https " : "http ") + url.authority; }
+
 std::string bytes_text(std::uint64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
 }  // namespace
@@ -86,15 +108,34 @@ Transfer::Transfer(Surroundings& surroundings, Order order)
 
 void Transfer::start() { begin_url(); }
 
+/// A mirror that is down would otherwise cost each layer of an image a time-out.
+void Transfer::leave_out_unreachable() {
+    if (order_.credentials.servers.empty()) return;
+    auto const now = std::chrono::steady_clock::now();
+    auto const is_left_out = [&](std::string const& text) {
+        auto const url = parse_url(text);
+        auto const found = url ? surroundings_.unreachable.find(server_key(*url)) : surroundings_.unreachable.end();
+        return found != surroundings_.unreachable.end() && found->second > now;
+    };
+    std::span<std::string const> const left = std::span(order_.request.urls).subspan(url_index_);
+    auto const next = std::ranges::find_if_not(left, is_left_out);
+    if (next != left.end()) url_index_ += static_cast<std::size_t>(next - left.begin());
+}
+
 void Transfer::begin_url() {
+    leave_out_unreachable();
     redirects_ = 0;
     has_heard_ = false;
     refused_by_.clear();
     hidden_.reset();
     auto url = parse_url(order_.request.urls[url_index_]);
+    first_authority_ = url ? url->authority : "";
     if (!url) return fail_url({.kind = url.error().kind, .reason = url.error().text()});
     url_ = *std::move(url);
-    first_authority_ = url_.authority;
+    auto const& servers = order_.credentials.servers;
+    auto const found = std::ranges::find_if(
+        servers, [this](role::ServerSettings const& one) { return is_below(url_.text, one.base); });
+    server_ = found == servers.end() ? nullptr : &*found;
     ask();
 }
 
@@ -117,12 +158,26 @@ Ask Transfer::base_ask(Url url) const {
     role::Download const& request = order_.request;
     role::Proxies const& proxies = order_.credentials.proxies;
     role::Proxy const& proxy = url.is_https ? proxies.https : proxies.http;
-    return {.url = std::move(url),
+    Ask ask{.url = std::move(url),
             .proxy = proxy,
             .no_proxy = proxies.no_proxy,
             .authorities = order_.authorities.empty() ? surroundings_.authorities : order_.authorities,
             .bytes_per_second = request.bytes_per_second,
             .stall = milliseconds(std::clamp<std::uint64_t>(request.stall_milliseconds, 1000, 86'400'000))};
+    if (server_) add_server_settings(ask);
+    return ask;
+}
+
+/// A redirect must not make us show another host what is for this one; but the authorities that vouch for a server
+/// often vouch for its token service and its storage, too.
+void Transfer::add_server_settings(Ask& ask) const {
+    if (!server_->authorities.empty()) ask.authorities += "\n" + server_->authorities;
+    ask.is_unverified = server_->is_unverified && name_of_host(ask.url.authority) == name_of_host(first_authority_);
+    if (ask.url.authority != first_authority_) return;
+    ask.certificate = server_->certificate;
+    ask.key = server_->key;
+    ask.connect = milliseconds(std::min<std::uint64_t>(server_->connect_milliseconds, 86'400'000));
+    ask.headers = server_->headers;
 }
 
 void Transfer::begin(Ask ask) {
@@ -143,8 +198,8 @@ void Transfer::ask() {
         ask.headers.push_back("Accept: " + type);
     if (!order_.request.if_range.empty() && url_index_ == 0 && asks_for_range())
         ask.headers.push_back("If-Range: " + order_.request.if_range);
-    is_authorized_ = false;
-    if (url_.authority == first_authority_) {
+    is_authorized_ = has_header(ask.headers, "Authorization");
+    if (url_.authority == first_authority_ && !is_authorized_) {
         std::string const known = surroundings_.authorizations.known_for(url_, order_.request.scope, credential(),
                                                                          std::chrono::steady_clock::now());
         if (!known.empty()) ask.headers.push_back("Authorization: " + known);
@@ -159,6 +214,7 @@ void Transfer::ask_token(TokenRequest request) {
     token_request_ = std::move(request);
     Ask ask = base_ask(token_request_.url);
     ask.headers.emplace_back("Accept: application/json");
+    std::erase_if(ask.headers, [](std::string const& one) { return has_header({&one, 1}, "Authorization"); });
     if (!token_request_.authorization.empty()) ask.headers.push_back("Authorization: " + token_request_.authorization);
     ask.form = token_request_.form;
     begin(std::move(ask));
@@ -254,6 +310,7 @@ bool Transfer::accept(std::uint64_t skip, std::optional<std::uint64_t> budget, r
     answer.media_type = head_.media_type.substr(0, most_reason_bytes);
     answer.final_host = url_.authority;
     answer.digest = head_.digest.substr(0, most_reason_bytes);
+    answer.passed_over = std::exchange(passed_over_, {});
     events_.emplace_back(std::move(answer));
     return true;
 }
@@ -369,6 +426,7 @@ void Transfer::finish_content(Ended const& ended) {
     Failure failure = failure_of_connection(ended);
     failure.reason = url_.authority + ": " + failure.reason;
     failure.lacks_https = !has_heard_ && has_met_no_tls(ended);
+    failure.is_unreachable = !has_heard_ && !ended.was_asked && failure.is_transient;
     fail_url(std::move(failure));
 }
 
@@ -425,6 +483,11 @@ void Transfer::on_unauthorized() {
                                                   : " wants credentials for it, or does not have it";
         return fail_url({.kind = ErrorKind::denied, .reason = url_.authority + reason, .status = 401});
     }
+    if (server_ && has_header(server_->headers, "Authorization")) {
+        return fail_url({.kind = ErrorKind::denied,
+                         .reason = url_.authority + " refuses the Authorization that is configured for it",
+                         .status = 401});
+    }
     refused_by_ = url_.authority;
     auto request = surroundings_.authorizations.on_refused(url_, head_.challenges, order_.request.scope, credential());
     if (!request && hidden_) {
@@ -444,6 +507,12 @@ void Transfer::fail_url(Failure failure) {
     bool const is_instead = has_heard_ && url_index_ > 0 &&
                             role::is_plain_form(order_.request.urls[url_index_ - 1], order_.request.urls[url_index_]);
     bool const lacks_https = failure.lacks_https;
+    if (failure.is_unreachable && url_.authority == first_authority_) {
+        if (surroundings_.unreachable.size() >= most_unreachable) surroundings_.unreachable.clear();
+        surroundings_.unreachable[server_key(url_)] = std::chrono::steady_clock::now() + unreachable_for;
+    }
+    if (!has_answered_ && passed_over_.size() < most_passed_over)
+        passed_over_.push_back({first_authority_, failure.reason.substr(0, most_reason_bytes)});
     if (!failure_ || has_answered_ || is_instead || (failure.is_transient && !failure_->is_transient))
         failure_ = std::move(failure);
     if (!has_answered_ && !sink_.is_broken() && next_url(lacks_https)) return begin_url();
@@ -465,11 +534,17 @@ void Transfer::cancel() {
 }
 
 void Transfer::tell_failure() {
+    // Where servers are configured one by one, it is shown what each of them has said.
+    std::string reason = failure_->reason.substr(0, most_reason_bytes);
+    for (role::PassedOver const& other : passed_over_) {
+        if (order_.credentials.servers.empty() || other.reason == failure_->reason) continue;
+        reason += "; " + other.reason;
+    }
     std::optional<std::uint64_t> retry_after;
     if (failure_->retry_after) retry_after = static_cast<std::uint64_t>(failure_->retry_after->count());
     events_.emplace_back(role::DownloadFailed{.id = id(),
                                               .kind = failure_->kind,
-                                              .reason = failure_->reason.substr(0, most_reason_bytes),
+                                              .reason = std::move(reason),
                                               .is_transient = failure_->is_transient,
                                               .status = failure_->status,
                                               .retry_after_milliseconds = retry_after});

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,6 +24,9 @@ struct Surroundings {
     CURLM* multi = nullptr;
     Authorizations authorizations = {};
     std::string authorities = {};  ///< of the system, in PEM
+    /// Schemes and servers, of orders with settings, that no connection could be made to; and until when they are left
+    /// out for that.
+    std::map<std::string, TimePoint, std::less<>> unreachable = {};
 };
 
 /// One order of the library, with what came with it.
@@ -75,12 +79,14 @@ private:
         bool is_transient = false;
         std::uint32_t status = 0;
         std::optional<milliseconds> retry_after = {};
-        bool lacks_https = false;  ///< nobody speaks TLS there
+        bool lacks_https = false;     ///< nobody speaks TLS there
+        bool is_unreachable = false;  ///< there was no connection
     };
     enum class Stage : std::uint8_t { content, challenge, token, delivering };
 
     [[nodiscard]] role::HostCredential const* credential() const;
     void begin_url();
+    void leave_out_unreachable();
     void ask();
     void ask_token(TokenRequest request);
     [[nodiscard]] bool may_be_hidden() const;
@@ -89,6 +95,7 @@ private:
     void begin(Ask ask);
     void on_token_redirect(std::string const& service);
     [[nodiscard]] Ask base_ask(Url url) const;
+    void add_server_settings(Ask& ask) const;
     [[nodiscard]] bool asks_for_range() const;
     [[nodiscard]] std::string range_text() const;
 
@@ -117,9 +124,10 @@ private:
     std::size_t url_index_ = 0;
     unsigned redirects_ = 0;
     Url url_;
-    std::string first_authority_;    // of the current URL of the order, before redirects
-    std::string refused_by_;         // the authority that has refused what we have
-    bool is_authorized_ = false;     // the last request for content has shown something
+    std::string first_authority_;                   // of the current URL of the order, before redirects
+    role::ServerSettings const* server_ = nullptr;  // of that URL; null: there are none
+    std::string refused_by_;                        // the authority that has refused what we have
+    bool is_authorized_ = false;                    // the last request for content has shown something
     std::optional<Failure> hidden_;  // what the registry has answered before it was asked for a challenge
     Head head_;
     TokenRequest token_request_;
@@ -131,6 +139,7 @@ private:
     std::uint64_t taken_ = 0;
     std::optional<Failure> stopped_;  // why a callback has ended the exchange
     std::optional<Failure> failure_;  // the one to report in the end
+    std::vector<role::PassedOver> passed_over_;
     std::vector<Event> events_;
     bool has_answered_ = false;
     bool has_heard_ = false;   // the server of the current URL has answered, be it with an error

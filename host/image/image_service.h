@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/content/fetcher.h"
 #include "host/content/store.h"
 #include "host/image/manifest.h"
 #include "host/image/observer.h"
@@ -59,6 +60,16 @@ struct AvailableImage {
     std::string source;
 };
 
+/// A server that has images of a registry, as a client configures it.
+struct RegistryHost {
+    content::ServerSettings settings;  ///< its base: "https://mirror.example/v2"; empty: what imgadm.conf has
+    bool resolves = true;              ///< it can say what a tag means
+    bool has_content = true;           ///< it can give manifests and layers by their digests
+    std::string query = {};            ///< "ns=docker.io", added to each request
+
+    bool operator==(RegistryHost const&) const = default;
+};
+
 struct ImportOptions {
     std::optional<Uuid> uuid = {};          ///< for a tarball or tree: its UUID here
     std::string name = {};                  ///< likewise; empty: the file's name
@@ -73,6 +84,9 @@ struct ImportOptions {
     /// the lease of an import does not. The caller removes them.
     std::optional<content::Owner> keeper = {};
     bool is_fresh = false;  ///< a tag means what the registry says now, also when it is known here
+    /// The servers of the registry, in the order in which they are asked, in place of those that imgadm.conf has. The
+    /// last one gets the credentials. Empty: those of imgadm.conf, or the registry itself.
+    std::vector<RegistryHost> hosts = {};
 };
 
 /// The result of a command for one image.

@@ -50,12 +50,13 @@ public:
 
 /// How to reach a registry.
 struct RegistryAccess {
-    std::vector<std::string> bases;  ///< "https://registry-1.docker.io", mirrors after it
+    std::vector<RegistryHost> hosts;  ///< in the order in which they are asked
     content::Access access;
     Source const* source = nullptr;  ///< of imgadm.conf; null: it has none for this registry
 };
 
-/// How to reach a registry, according to imgadm.conf and the options. Errors: those of reading an authfile.
+/// How to reach a registry, according to imgadm.conf and the options. Errors: those of reading an authfile; `refused`:
+/// none of the servers that the options have may be asked for such a reference.
 Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference const& reference,
                                        ImportOptions const& options);
 

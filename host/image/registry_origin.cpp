@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
+#include <set>
 #include <utility>
 
 #include "host/content/lease_keeper.h"
@@ -28,14 +30,15 @@ public:
           fetcher_(shop.store, {}) {}
 
     Result<OciDocument> root() override {
-        content::DocumentRequest request{
-            .remote = remote("manifests", reference_.digest.empty() ? reference_.tag : reference_.digest),
-            .most_bytes = largest_document,
-            .kind = role::DocumentKind::image,
-            .facts = {.media_type = {}, .source = reference_.text()},
-            .protection = shop_->protection(lease_)};
+        content::DocumentRequest request{.remote = root_remote(),
+                                         .most_bytes = largest_document,
+                                         .kind = role::DocumentKind::image,
+                                         .facts = {.media_type = {}, .source = reference_.text()},
+                                         .protection = shop_->protection(lease_)};
         request.remote.accept = accepted_media_types();
         if (!reference_.digest.empty()) request.digest = TRY(role::Digest::parse(reference_.digest));
+        if (request.remote.urls.empty())
+            return fail(ErrorKind::refused, "import " + reference_.text(), "no server of it may resolve tags");
         return fetch(request);
     }
 
@@ -78,7 +81,8 @@ public:
                                                 if (blob) tell(*blob);
                                                 arrivals.finish(i, blob);
                                             },
-                                        .cancel = stop.fd()};
+                                        .cancel = stop.fd(),
+                                        .passed_over = passed_over()};
         auto const results = fetcher_.fetch_blobs(access_.access, requests, fetching);
         if (arrivals.error) return std::unexpected(*arrivals.error);
         for (Result<content::Blob> const& result : results) {
@@ -132,14 +136,40 @@ private:
 
     [[nodiscard]] content::Remote remote(std::string_view what, std::string_view which) const {
         content::Remote remote{.urls = {}, .scope = "repository:" + reference_.repository + ":pull"};
-        for (std::string const& base : access_.bases)
-            remote.urls.push_back(base + "/v2/" + reference_.repository + "/" + std::string(what) + "/" +
-                                  std::string(which));
+        for (RegistryHost const& host : access_.hosts)
+            if (host.has_content) remote.urls.push_back(url(host, what, which));
         return remote;
     }
 
+    /// What a tag means is asked only of those that may say it.
+    [[nodiscard]] content::Remote root_remote() const {
+        if (!reference_.digest.empty()) return remote("manifests", reference_.digest);
+        content::Remote root = remote("manifests", reference_.tag);
+        root.urls.clear();
+        for (RegistryHost const& host : access_.hosts)
+            if (host.has_content && host.resolves) root.urls.push_back(url(host, "manifests", reference_.tag));
+        return root;
+    }
+
+    [[nodiscard]] std::string url(RegistryHost const& host, std::string_view what, std::string_view which) const {
+        std::string text = host.settings.base + "/" + reference_.repository;
+        text.append("/").append(what).append("/").append(which);
+        return host.query.empty() ? text : text + "?" + host.query;
+    }
+
+    /// Reports each server that could not help, once.
+    [[nodiscard]] std::function<void(role::PassedOver const&)> passed_over() {
+        if (access_.access.servers.empty()) return {};
+        return [this](role::PassedOver const& one) {
+            if (!reported_.insert(one.host).second) return;
+            shop_->observer->warning(reference_.text() + ": another server is asked: " + one.reason);
+        };
+    }
+
     Result<OciDocument> fetch(content::DocumentRequest const& request) {
-        auto document = TRY(fetcher_.fetch_document(access_.access, request, shop_->watch(reference_.text())));
+        content::Watcher watcher = shop_->watch(reference_.text());
+        watcher.passed_over = passed_over();
+        auto document = TRY(fetcher_.fetch_document(access_.access, request, watcher));
         shop_->observer->blob({.digest = document.digest.text(),
                                .media_type = document.media_type,
                                .done = document.size,
@@ -153,6 +183,7 @@ private:
     RegistryReference reference_;
     RegistryAccess access_;
     content::Fetcher fetcher_;
+    std::set<std::string> reported_;
 };
 
 /// Finds the entry of a registry, with whose policy and credentials its images are imported. The port that a scheme has
@@ -169,23 +200,46 @@ Source const* source_of(Configuration const& configuration, RegistryReference co
     return found == configuration.sources.end() ? nullptr : &*found;
 }
 
+/// The addresses that imgadm.conf has for a registry, else its own.
+std::vector<std::string> bases_of(Source const* source, std::string const& endpoint, bool is_insecure) {
+    if (source) {
+        std::vector<std::string> bases{source->url};
+        bases.insert(bases.end(), source->mirrors.begin(), source->mirrors.end());
+        return bases;
+    }
+    if (is_loopback_host(endpoint)) return {"http://" + endpoint};
+    std::vector<std::string> bases{"https://" + endpoint};
+    if (is_insecure) bases.push_back("http://" + endpoint);
+    return bases;
+}
+
 }  // namespace
 
 Result<RegistryAccess> registry_access(Workshop const& shop, RegistryReference const& reference,
                                        ImportOptions const& options) {
     RegistryAccess access;
     access.source = source_of(shop.configuration, reference);
-    std::string const endpoint(reference.endpoint());
-    if (access.source) {
-        access.bases.push_back(access.source->url);
-        access.bases.insert(access.bases.end(), access.source->mirrors.begin(), access.source->mirrors.end());
-    } else if (is_loopback_host(endpoint)) {
-        access.bases = {"http://" + endpoint};
-    } else {
-        access.bases = {"https://" + endpoint};
-        if (options.is_insecure) access.bases.push_back("http://" + endpoint);
+    std::vector<std::string> const bases =
+        bases_of(access.source, std::string(reference.endpoint()), options.is_insecure);
+    std::string credential_base = bases.front();
+    std::vector<RegistryHost> const as_before(1);
+    for (RegistryHost const& host : options.hosts.empty() ? as_before : options.hosts) {
+        if (!host.settings.base.empty()) {
+            access.hosts.push_back(host);
+            credential_base = host.settings.base;
+            continue;
+        }
+        credential_base = bases.front();
+        for (std::string const& base : bases) {
+            access.hosts.push_back(host);
+            access.hosts.back().settings.base = base + "/v2";
+        }
     }
-    std::string const host(host_of(access.bases.front()));
+    if (!options.hosts.empty()) {
+        for (RegistryHost const& host : access.hosts)
+            access.access.servers.push_back(host.settings);
+    }
+    std::string const host(host_of(credential_base));
     std::string const authfile = !options.authfile.empty() ? options.authfile
                                  : access.source           ? access.source->authfile
                                                            : std::string();

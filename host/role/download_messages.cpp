@@ -58,10 +58,24 @@ std::span<Row<Proxies> const> table(json::TableOf<Proxies>) {
     return rows;
 }
 
+std::span<Row<ServerSettings> const> table(json::TableOf<ServerSettings>) {
+    static constexpr std::array<Row<ServerSettings>, 7> rows{{
+        required<&ServerSettings::base, json::Text>("base"),
+        required<&ServerSettings::authorities, String>("authorities"),
+        required<&ServerSettings::certificate, String>("certificate"),
+        required<&ServerSettings::key, String>("key"),
+        required<&ServerSettings::headers, ListOf<json::Text, most_texts>>("headers"),
+        required<&ServerSettings::is_unverified, Flag>("isUnverified"),
+        required<&ServerSettings::connect_milliseconds, Count>("connectMilliseconds"),
+    }};
+    return rows;
+}
+
 std::span<Row<Credentials> const> table(json::TableOf<Credentials>) {
-    static constexpr std::array<Row<Credentials>, 2> rows{{
+    static constexpr std::array<Row<Credentials>, 3> rows{{
         required<&Credentials::hosts, ListOf<ObjectOf<HostCredential>, most_texts>>("hosts"),
         required<&Credentials::proxies, ObjectOf<Proxies>>("proxies"),
+        required<&Credentials::servers, ListOf<ObjectOf<ServerSettings>, most_texts>>("servers"),
     }};
     return rows;
 }
@@ -71,8 +85,16 @@ std::span<Row<Cancel> const> table(json::TableOf<Cancel>) {
     return rows;
 }
 
+std::span<Row<PassedOver> const> table(json::TableOf<PassedOver>) {
+    static constexpr std::array<Row<PassedOver>, 2> rows{{
+        required<&PassedOver::host, String>("host"),
+        required<&PassedOver::reason, String>("reason"),
+    }};
+    return rows;
+}
+
 std::span<Row<Answer> const> table(json::TableOf<Answer>) {
-    static constexpr std::array<Row<Answer>, 9> rows{{
+    static constexpr std::array<Row<Answer>, 10> rows{{
         required<&Answer::id, Id>("id"),
         required<&Answer::status, Id>("status"),
         optional<&Answer::length, Count>("length"),
@@ -82,6 +104,7 @@ std::span<Row<Answer> const> table(json::TableOf<Answer>) {
         required<&Answer::media_type, String>("mediaType"),
         required<&Answer::final_host, String>("finalHost"),
         required<&Answer::digest, String>("digest"),
+        required<&Answer::passed_over, ListOf<ObjectOf<PassedOver>, most_texts>>("passedOver"),
     }};
     return rows;
 }

@@ -66,15 +66,38 @@ struct Proxies {
 
     bool operator==(Proxies const&) const = default;
 };
+/// What a server needs beside credentials, for URLs that begin with `base` and a slash. The certificate and the headers
+/// are for its own host only; its authorities also for where it redirects to, and for its token service.
+struct ServerSettings {
+    std::string base;                        ///< "https://mirror.example/v2"
+    std::string authorities = {};            ///< certificates in PEM that are trusted beside the others
+    std::string certificate = {};            ///< of the client, in PEM; empty: none
+    std::string key = {};                    ///< its private key, in PEM
+    std::vector<std::string> headers = {};   ///< "X-Name: value", sent with each request
+    bool is_unverified = false;              ///< the certificate of this host may be any
+    std::uint64_t connect_milliseconds = 0;  ///< how long a connection to it may take; 0: as long as a stall
+
+    bool operator==(ServerSettings const&) const = default;
+};
+
+/// What a download needs and nobody else may read. It is longer than other messages: up to most_credential_bytes.
 struct Credentials {
     static constexpr std::string_view name = "credentials";
     std::vector<HostCredential> hosts;
     Proxies proxies = {};
+    std::vector<ServerSettings> servers = {};
 };
+inline constexpr std::size_t most_credential_bytes = 8 << 20;
 
 struct Cancel {
     static constexpr std::string_view name = "cancel";
     std::uint32_t id = 0;
+};
+
+/// A URL that was asked before the one that answered, and why that one was asked.
+struct PassedOver {
+    std::string host;
+    std::string reason;
 };
 
 /// The server has answered; bytes follow in the pipe.
@@ -89,6 +112,7 @@ struct Answer {
     std::string media_type = {};
     std::string final_host = {};  ///< after redirects
     std::string digest = {};      ///< Docker-Content-Digest: a hint
+    std::vector<PassedOver> passed_over = {};
 };
 /// Everything was written to the pipe, which is closed.
 struct Downloaded {
@@ -112,8 +136,10 @@ std::span<Row<Download> const> table(json::TableOf<Download>);
 std::span<Row<HostCredential> const> table(json::TableOf<HostCredential>);
 std::span<Row<Proxy> const> table(json::TableOf<Proxy>);
 std::span<Row<Proxies> const> table(json::TableOf<Proxies>);
+std::span<Row<ServerSettings> const> table(json::TableOf<ServerSettings>);
 std::span<Row<Credentials> const> table(json::TableOf<Credentials>);
 std::span<Row<Cancel> const> table(json::TableOf<Cancel>);
+std::span<Row<PassedOver> const> table(json::TableOf<PassedOver>);
 std::span<Row<Answer> const> table(json::TableOf<Answer>);
 std::span<Row<Downloaded> const> table(json::TableOf<Downloaded>);
 std::span<Row<DownloadFailed> const> table(json::TableOf<DownloadFailed>);

@@ -5,8 +5,9 @@ namespace triton::role {
 namespace {
 
 /// No message is deeper than a list of objects in an object in its envelope.
-constexpr json::Limits limits{
-    .document_bytes = most_message_bytes, .depth = 8, .values = 8192, .problems = most_problems};
+json::Limits limits(std::size_t most_bytes) {
+    return {.document_bytes = most_bytes, .depth = 8, .values = 8192, .problems = most_problems};
+}
 
 std::unexpected<Error> corrupt(std::string reason, json::Problems const& problems) {
     Error error{ErrorKind::corrupt, "", std::move(reason), {}};
@@ -39,9 +40,9 @@ std::optional<std::string> read_sha1(json::Node const& node, json::Where const& 
     return std::nullopt;
 }
 
-Result<json::Member> read_envelope(std::string_view text) {
+Result<json::Member> read_envelope(std::string_view text, std::size_t most_bytes) {
     json::ProblemList problems(most_problems);
-    auto node = json::read_json(text, limits, problems);
+    auto node = json::read_json(text, limits(most_bytes), problems);
     if (!node || !problems.empty()) return corrupt("message is not JSON", std::move(problems).take());
     auto* const object = std::get_if<json::Object>(&node->value);
     if (!object || object->size() != 1) return corrupt("message is not an object with one member", {});

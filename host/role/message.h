@@ -161,7 +161,7 @@ std::string encode(Message const& message) {
 
 /// Reads the one member of a message. Errors: `corrupt`: "message is not an object with one member", what is wrong with
 /// the JSON.
-Result<json::Member> read_envelope(std::string_view text);
+Result<json::Member> read_envelope(std::string_view text, std::size_t most_bytes = most_message_bytes);
 /// Errors: `corrupt`: "message \"range\" is malformed: id: required key is missing", with all problems.
 std::unexpected<Error> malformed(std::string_view name, json::Reading&& reading);
 /// Errors: `corrupt`: "message \"rnage\" is not expected here".
@@ -170,8 +170,8 @@ inline constexpr std::size_t most_problems = 5;
 
 /// Reads one of these messages. Errors: `corrupt`, as above.
 template <class... Messages>
-Result<std::variant<Messages...>> decode(std::string_view text) {
-    json::Member const member = TRY(read_envelope(text));
+Result<std::variant<Messages...>> decode(std::string_view text, std::size_t most_bytes = most_message_bytes) {
+    json::Member const member = TRY(read_envelope(text, most_bytes));
     json::Reading reading(most_problems);
     std::optional<std::variant<Messages...>> found;
     bool is_known = false;

@@ -26,7 +26,7 @@ using PullCount = json::Integer<std::size_t, 1, 64>;
 
 struct CriSection : CriConfiguration {};
 std::span<json::Field<CriSection> const> table(json::TableOf<CriSection>) {
-    static constexpr std::array<json::Field<CriSection>, 8> rows{{
+    static constexpr std::array<json::Field<CriSection>, 9> rows{{
         {.name = "socket_group",
          .value = as<&CriConfiguration::socket_group, json::Text>,
          .description = "The group that may use the socket beside root."},
@@ -45,6 +45,9 @@ std::span<json::Field<CriSection> const> table(json::TableOf<CriSection>) {
         {.name = "parallel_pulls",
          .value = as<&CriConfiguration::parallel_pulls, PullCount>,
          .description = "How many images are pulled at one time."},
+        {.name = "registry_directory",
+         .value = as<&CriConfiguration::registry_directory, json::Path>,
+         .description = "Where hosts.toml of each registry is, as containerd has it."},
         {.name = "runtime",
          .value = as<&CriConfiguration::runtime, json::Text>,
          .description = "The program that starts containers."},

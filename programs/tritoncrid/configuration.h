@@ -20,7 +20,8 @@ struct CriConfiguration {
     std::string plugin_directories = "/opt/cni/bin:/usr/lib/cni";  ///< separated by colons
     milliseconds plugin_timeout{60'000};
     std::size_t parallel_pulls = 4;
-    std::string runtime = "crun";                ///< what starts containers: a path, or a name
+    std::string registry_directory = "/etc/containerd/certs.d";  ///< the servers of registries: hosts.toml
+    std::string runtime = "crun";                                ///< what starts containers: a path, or a name
     std::string stream_address = "127.0.0.1:0";  ///< where exec, attach and port-forward are served; port 0: any
 
     bool operator==(CriConfiguration const&) const = default;

@@ -85,10 +85,12 @@ public:
         : options_(options),
           configuration_(configuration),
           log_(log),
-          library_({.root = options.root},
-                   [this](std::string const& warning) {
-                       post([this, warning] { log_.write(LogLevel::warning, "image-warning", warning); });
-                   }),
+          library_(
+              {.root = options.root},
+              [this](std::string const& warning) {
+                  post([this, warning] { log_.write(LogLevel::warning, "image-warning", warning); });
+              },
+              options.root + configuration.registry_directory),
           pods_(
               pod_settings(options, configuration, stream_address),
               {.loop = loop_,

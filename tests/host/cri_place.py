@@ -160,7 +160,8 @@ class Served:
         self.layout = Layout(area / "served")
         self.layout.make("1", [many_files(area / "base", count=50)])
         self.server = server
-        self.user = user
+        self.accepted = user and "Basic " + base64.b64encode(user.encode()).decode()
+        self.challenge = 'Basic realm="test"'
         self.reference = f"127.0.0.1:{server.port}/app:1"
         manifest = self.layout.manifest("1")
         self.id = manifest["config"]["digest"]
@@ -173,9 +174,8 @@ class Served:
 
     def guarded(self, answer):
         def handle(request):
-            wanted = self.user and "Basic " + base64.b64encode(self.user.encode()).decode()
-            if wanted and request.headers.get("Authorization") != wanted:
-                return request.send(401, WWW_Authenticate='Basic realm="test"')
+            if self.accepted and request.headers.get("Authorization") != self.accepted:
+                return request.send(401, WWW_Authenticate=self.challenge)
             return answer(request)
 
         return handle

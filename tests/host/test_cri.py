@@ -286,8 +286,28 @@ def test_credentials_of_another_server_are_not_sent(cri, area, server):
     code, _ = code_of(lambda: cri.pull(served.reference, username="alice", password="secret", server_address="other.example"))
     assert code == grpc.StatusCode.PERMISSION_DENIED
     assert not any("Authorization" in headers for _, headers in server.requests)
-    code, text = code_of(lambda: cri.pull(served.reference, identity_token="x"))
-    assert code == grpc.StatusCode.UNIMPLEMENTED and "identity tokens are not supported" in text
+
+
+def test_tokens_of_the_request(cri, area, server):
+    """An identity token goes to the token service, which gives one for the registry; a token of the registry goes there itself."""
+    served = Served(area, server)
+    served.accepted, served.challenge = "Bearer tok-en", f'Bearer realm="{server.url("/token")}",service="reg"'
+    asked = []
+
+    def give(request):
+        asked.append((request.command, getattr(request, "form", "")))
+        request.send(200, b'{"access_token": "tok-en"}')
+
+    server.on("/token", give)
+    assert cri.pull(served.reference, identity_token="secret&more") == served.id
+    method, form = asked[0]
+    assert method == "POST" and "grant_type=refresh_token" in form and "refresh_token=secret%26more" in form
+    assert not any("secret" in (header or "") for header in server.headers("Authorization"))
+    cri.remove(served.reference)
+    asked.clear()
+    assert cri.pull(served.reference, registry_token="tok-en") == served.id
+    assert not asked, "it is no password for another one"
+    assert "secret" not in cri.log.read_text() and "tok-en" not in cri.log.read_text()
 
 
 def test_two_pulls_of_one_image_are_one(cri, area, server):

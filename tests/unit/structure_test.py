@@ -150,6 +150,7 @@ SEEN_BY = {
     re.compile(r"^systemd/sd-"): "host/systemd",
     re.compile(r"^re2/"): "host/machine sidecar/agent",
     re.compile(r"^google/protobuf/"): "host/cri/wire",
+    re.compile(r"^toml\+\+/"): "host/cri/images",
     re.compile(r"^zlib\.h$"): "lib/http/spdy",
     re.compile(r"^nghttp2/"): "lib/http/grpc sidecar/agent",
 }

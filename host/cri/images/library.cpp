@@ -9,6 +9,7 @@
 #include "host/content/database.h"
 #include "host/cri/images/digest_names.h"
 #include "host/cri/images/image_name.h"
+#include "host/cri/images/registry_hosts.h"
 #include "host/image/catalog.h"
 #include "host/image/observer.h"
 #include "host/image/site.h"
@@ -105,10 +106,18 @@ Result<std::string> ImageLibrary::pull(image::RegistryReference const& reference
     WarningsOnly observer(warn_);
     image::Settings settings = settings_;
     settings.cancel = cancel;
+    RegistryHosts registry = TRY(read_registry_hosts(registries_, reference));
+    for (std::string const& warning : registry.warnings)
+        warn_(warning);
     Uuid uuid;
     {
         auto service = TRY(image::ImageService::open(settings, observer));
-        uuid = TRY(service.import(reference, {.credentials = credentials, .is_quiet = true, .is_fresh = true})).uuid;
+        uuid = TRY(service
+                       .import(reference, {.credentials = credentials,
+                                           .is_quiet = true,
+                                           .is_fresh = true,
+                                           .hosts = std::move(registry.hosts)}))
+                   .uuid;
     }
     auto database = TRY(content::Database::open(TRY(database_path(settings_))));
     auto catalog = TRY(image::Catalog::open(database));

@@ -22,9 +22,9 @@ std::string container_holder(std::string_view container);
 /// called from several threads: the library below settles between threads what it settles between processes.
 class ImageLibrary {
 public:
-    /// `warn` is called from any thread.
-    ImageLibrary(image::Settings settings, std::function<void(std::string const&)> warn)
-        : settings_(std::move(settings)), warn_(std::move(warn)) {}
+    /// `warn` is called from any thread. `registries`: the directory of read_registry_hosts().
+    ImageLibrary(image::Settings settings, std::function<void(std::string const&)> warn, std::string registries = {})
+        : settings_(std::move(settings)), warn_(std::move(warn)), registries_(std::move(registries)) {}
 
     /// Finishes or removes what a killed process has left. Errors: why images cannot be used.
     Result<> recover();
@@ -50,6 +50,7 @@ private:
 
     image::Settings settings_;
     std::function<void(std::string const&)> warn_;
+    std::string registries_;
     UsageMeter meter_;
 };
 

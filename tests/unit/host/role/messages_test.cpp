@@ -58,10 +58,13 @@ TEST(Messages, AreReadAsTheyAreWritten) {
         R"("scope":"","bytesPerSecond":0,"stallMilliseconds":30000}})");
     expect_same<Credentials>(R"({"credentials":{"hosts":[{"host":"a:1","user":"u","password":"p","token":"",)"
                              R"("identityToken":"i"}],"proxies":{"http":{"url":"http://p:1","user":"","password":""},)"
-                             R"("https":{"url":"","user":"u","password":"w"},"noProxy":"*"}}})");
+                             R"("https":{"url":"","user":"u","password":"w"},"noProxy":"*"},)"
+                             R"("servers":[{"base":"https://a:1/v2","authorities":"PEM","certificate":"C","key":"K",)"
+                             R"("headers":["X: y"],"isUnverified":true,"connectMilliseconds":5}]}})");
     expect_same<Cancel>(R"({"cancel":{"id":1}})");
     expect_same<Answer>(
-        R"({"answer":{"id":1,"status":206,"length":5,"offset":0,"size":9,"etag":"","mediaType":"","finalHost":"a","digest":""}})");
+        R"({"answer":{"id":1,"status":206,"length":5,"offset":0,"size":9,"etag":"","mediaType":"","finalHost":"a","digest":"",)"
+        R"("passedOver":[{"host":"b:1","reason":"down"}]}})");
     expect_same<Downloaded>(R"({"downloaded":{"id":1,"bytes":5}})");
     expect_same<DownloadFailed>(
         R"({"downloadFailed":{"id":1,"kind":"timeout","reason":"x","isTransient":true,"status":429,"retryAfterMilliseconds":1000}})");

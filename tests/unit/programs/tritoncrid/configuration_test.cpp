@@ -25,11 +25,17 @@ TEST(CriConfiguration, HasDefaults) {
 TEST(CriConfiguration, ReadsItsKeys) {
     auto const read = parse_cri_configuration(
         R"({"cri": {"socket_group": "kube", "cgroup_driver": "cgroupfs", "network_directory": "/srv/cni", "parallel_pulls": 2,
-            "plugin_directories": "/a:/b", "plugin_timeout": "5s", "runtime": "runc"}})",
+            "plugin_directories": "/a:/b", "plugin_timeout": "5s", "registry_directory": "/c", "runtime": "runc"}})",
         "x");
     ASSERT_TRUE(read);
-    EXPECT_EQ(*read,
-              (CriConfiguration{"kube", CgroupDriver::cgroupfs, "/srv/cni", "/a:/b", milliseconds{5000}, 2, "runc"}));
+    EXPECT_EQ(*read, (CriConfiguration{.socket_group = "kube",
+                                       .cgroup_driver = CgroupDriver::cgroupfs,
+                                       .network_directory = "/srv/cni",
+                                       .plugin_directories = "/a:/b",
+                                       .plugin_timeout = milliseconds{5000},
+                                       .parallel_pulls = 2,
+                                       .registry_directory = "/c",
+                                       .runtime = "runc"}));
 }
 
 TEST(CriConfiguration, NamesWhatIsWrong) {
