@@ -14,7 +14,11 @@ for _number, _usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _usual)
 
-PHASE_SECONDS = int(300 * FACTOR)  # the slowest phase takes 40 on two processors
+PHASE_SECONDS = 300  # the slowest phase takes 40 on two processors; a test may have the mark phase_seconds(SECONDS)
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "phase_seconds(seconds): how long a phase of this test may take")
 
 
 class HangError(Exception):
@@ -22,13 +26,16 @@ class HangError(Exception):
 
 
 def _guarded(item, phase):
+    mark = item.get_closest_marker("phase_seconds")
+    limit = int((mark.args[0] if mark else PHASE_SECONDS) * FACTOR)
+
     def too_long(_signal, frame):
         sys.stderr.write(f"\n{item.nodeid}: {phase} hangs\n")
         traceback.print_stack(frame)
-        raise HangError(f"{phase} took more than {PHASE_SECONDS} s")
+        raise HangError(f"{phase} took more than {limit} s")
 
     before = signal.signal(signal.SIGALRM, too_long)
-    signal.alarm(PHASE_SECONDS)
+    signal.alarm(limit)
     try:
         yield
     finally:
