@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -73,9 +71,8 @@ off_t begin_of_last_lines(int log, std::int64_t count) {
 }
 
 Result<LogReader> LogReader::open(std::string path, std::int64_t tail) {
-    UniqueFd file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    if (!file) return fail(errno, "open " + path);
-    if (tail >= 0) ::lseek(file.get(), begin_of_last_lines(file.get(), tail), SEEK_SET);
+    LogFile file = TRY(LogFile::open(path));
+    if (tail >= 0) ::lseek(file.fd(), begin_of_last_lines(file.fd(), tail), SEEK_SET);
     return LogReader(std::move(path), std::move(file));
 }
 
@@ -83,17 +80,16 @@ Result<bool> LogReader::read(std::string& out) {
     std::array<char, block_bytes> block{};
     bool has_some = false;
     while (out.size() < most_at_once) {
-        ssize_t const size = ::read(file_.get(), block.data(), block.size());
-        if (size < 0 && errno == EINTR) continue;
-        if (size < 0) return fail(errno, "read " + path_);
-        if (size == 0 && next_) {
-            file_ = std::move(next_);
+        std::size_t const size = TRY(file_.read(block));
+        if (size == 0 && next_.empty()) break;
+        if (size == 0) {
+            file_ = std::move(next_.front());
+            next_.pop_front();
             rest_.clear();
             continue;
         }
-        if (size == 0) break;
         has_some = true;
-        rest_.append(block.data(), static_cast<std::size_t>(size));
+        rest_.append(block.data(), size);
         std::size_t const whole = rest_.rfind('\n') + 1;  // 0: no newline
         out.append(rest_, 0, whole);
         rest_.erase(0, whole);
@@ -102,12 +98,13 @@ Result<bool> LogReader::read(std::string& out) {
 }
 
 bool LogReader::follow_rotation() {
-    struct stat ours{};
-    struct stat named{};
-    if (::fstat(file_.get(), &ours) != 0 || ::stat(path_.c_str(), &named) != 0) return false;
-    if (ours.st_dev == named.st_dev && ours.st_ino == named.st_ino) return false;
-    next_ = UniqueFd{::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-    return static_cast<bool>(next_);
+    if (!next_.empty()) return true;
+    auto named = LogFile::open(path_);  // before the others: what is renamed after that is found again by this name
+    if (!named || named->is_same(file_)) return false;
+    for (LogFile& one : rotated_between(path_, file_, *named))
+        next_.push_back(std::move(one));
+    next_.push_back(*std::move(named));
+    return true;
 }
 
 }  // namespace triton::program

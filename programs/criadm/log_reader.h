@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -8,7 +9,7 @@
 #include <sys/types.h>
 
 #include "lib/base/result.h"
-#include "lib/base/unique_fd.h"
+#include "programs/criadm/log_file.h"
 
 namespace triton::program {
 
@@ -33,16 +34,16 @@ public:
 
     /// Appends to `out` what is there to read, whole lines only, up to a megabyte. Returns whether there was something.
     Result<bool> read(std::string& out);
-    /// Whether another file has the name now. read() goes on with that one after the rest of this one: when the new
-    /// file is there, the old one has all that it will have.
+    /// Whether another file has the name now. After the rest of this one read() goes on with those that had the name in
+    /// between, and with that one: when a new file is there, the old one has all that it will have.
     bool follow_rotation();
 
 private:
-    LogReader(std::string path, UniqueFd file) : path_(std::move(path)), file_(std::move(file)) {}
+    LogReader(std::string path, LogFile file) : path_(std::move(path)), file_(std::move(file)) {}
 
     std::string path_;
-    UniqueFd file_;
-    UniqueFd next_;
+    LogFile file_;
+    std::deque<LogFile> next_;
     std::string rest_;  // behind the last newline
 };
 

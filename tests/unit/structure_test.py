@@ -151,7 +151,7 @@ SEEN_BY = {
     re.compile(r"^re2/"): "host/machine sidecar/agent",
     re.compile(r"^google/protobuf/"): "host/cri/wire",
     re.compile(r"^toml\+\+/"): "host/cri/images",
-    re.compile(r"^zlib\.h$"): "lib/http/spdy",
+    re.compile(r"^zlib\.h$"): "lib/http/spdy programs/criadm",
     re.compile(r"^nghttp2/"): "lib/http/grpc sidecar/agent",
 }
 # Declarations begin in the first column; each pattern's group is the name.

@@ -8,12 +8,23 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
+#include <zlib.h>
 
 namespace triton::program {
 namespace {
 
 std::string line(std::string const& text, char tag = 'F', char const* stream = "stdout") {
     return std::string("2026-11-28T15:50:00.123456789Z ") + stream + " " + tag + " " + text + "\n";
+}
+
+std::string line_at(int second, std::string const& text) {
+    return "2026-11-28T15:50:0" + std::to_string(second) + ".123456789Z stdout F " + text + "\n";
+}
+
+void compress(std::string const& path, std::string const& text) {
+    gzFile const file = ::gzopen(path.c_str(), "wb");
+    ASSERT_EQ(::gzwrite(file, text.data(), static_cast<unsigned>(text.size())), static_cast<int>(text.size()));
+    ASSERT_EQ(::gzclose(file), Z_OK);
 }
 
 class LogReaderTest : public testing::Test {
@@ -24,12 +35,13 @@ protected:
         path = directory_ + "/0.log";
     }
     ~LogReaderTest() override {
-        for (char const* const name : {"/0.log", "/0.log.1"})
+        for (char const* const name :
+             {"/0.log", "/0.log.1", "/0.log.2", "/0.log.3", "/0.log.3.gz", "/0.log.4.tmp", "/0.logs"})
             ::unlink((directory_ + name).c_str());
         ::rmdir(directory_.c_str());
     }
     void append(std::string const& text) { std::ofstream(path, std::ios::app) << text; }
-    void rotate() { ASSERT_EQ(::rename(path.c_str(), (path + ".1").c_str()), 0); }
+    void rotate(std::string const& to = ".1") { ASSERT_EQ(::rename(path.c_str(), (path + to).c_str()), 0); }
     std::string tail(std::int64_t count) {
         std::string out;
         auto reader = LogReader::open(path, count);
@@ -116,6 +128,59 @@ TEST_F(LogReaderTest, NothingIsMissedOfAFileThatIsReplaced) {
     EXPECT_EQ(out, line("1") + line("2") + line("3"));
     EXPECT_FALSE(*reader->read(out));
     EXPECT_FALSE(reader->follow_rotation());
+}
+
+TEST_F(LogReaderTest, NothingIsMissedOfFilesThatHadTheNameInBetween) {
+    append(line_at(1, "before"));
+    rotate(".1");
+    append(line_at(2, "a"));
+    auto reader = LogReader::open(path, -1);
+    std::string out;
+    EXPECT_TRUE(*reader->read(out));
+    append(line_at(3, "b"));
+    // kubelet compresses all but the newest, and removes them then.
+    ASSERT_EQ(::unlink(path.c_str()), 0);
+    compress(path + ".3.gz", line_at(4, "c") + line_at(5, "d"));
+    append(line_at(4, "c") + line_at(5, "d"));
+    rotate(".3");  // a moment before it is removed
+    append(line_at(6, "e"));
+    rotate(".2");
+    append(line_at(6, "cut"));
+    rotate(".4.tmp");
+    std::ofstream(path + "s") << line_at(7, "of another container");
+    append(line_at(8, "f"));
+    EXPECT_TRUE(reader->follow_rotation());
+    while (*reader->read(out)) {
+    }
+    EXPECT_EQ(
+        out, line_at(2, "a") + line_at(3, "b") + line_at(4, "c") + line_at(5, "d") + line_at(6, "e") + line_at(8, "f"));
+    EXPECT_FALSE(reader->follow_rotation());
+    append(line_at(9, "g"));
+    EXPECT_TRUE(*reader->read(out));
+    EXPECT_TRUE(out.ends_with("f\n" + line_at(9, "g")));
+}
+
+TEST_F(LogReaderTest, FileThatCannotBeUncompressedIsNamed) {
+    append(line_at(1, "a"));
+    auto reader = LogReader::open(path, -1);
+    std::string out;
+    EXPECT_TRUE(*reader->read(out));
+    std::string text;
+    for (int i = 0; i < 100'000; ++i)
+        text += line_at(2, std::to_string(i * 7919 % 65'536));
+    compress(path + ".3.gz", text);
+    ASSERT_EQ(::truncate((path + ".3.gz").c_str(), 100'000), 0);
+    rotate();
+    append(line_at(3, "b"));
+    EXPECT_TRUE(reader->follow_rotation());
+    Result<bool> has_some = true;
+    while (has_some && *has_some) {
+        out.clear();
+        has_some = reader->read(out);
+    }
+    ASSERT_FALSE(has_some);
+    EXPECT_EQ(has_some.error().kind, ErrorKind::corrupt);
+    EXPECT_NE(has_some.error().text().find("cannot read " + path + ".3.gz: "), std::string::npos);
 }
 
 TEST_F(LogReaderTest, FileThatIsMissingIsNamed) {
