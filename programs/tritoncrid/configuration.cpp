@@ -26,7 +26,7 @@ using PullCount = json::Integer<std::size_t, 1, 64>;
 
 struct CriSection : CriConfiguration {};
 std::span<json::Field<CriSection> const> table(json::TableOf<CriSection>) {
-    static constexpr std::array<json::Field<CriSection>, 9> rows{{
+    static constexpr std::array<json::Field<CriSection>, 10> rows{{
         {.name = "socket_group",
          .value = as<&CriConfiguration::socket_group, json::Text>,
          .description = "The group that may use the socket beside root."},
@@ -51,6 +51,9 @@ std::span<json::Field<CriSection> const> table(json::TableOf<CriSection>) {
         {.name = "runtime",
          .value = as<&CriConfiguration::runtime, json::Text>,
          .description = "The program that starts containers."},
+        {.name = "stray_interval",
+         .value = as<&CriConfiguration::stray_interval, json::DurationAboveZero>,
+         .description = "How often is searched for what no pod or container knows."},
         {.name = "stream_address",
          .value = as<&CriConfiguration::stream_address, json::Text>,
          .description = "Address of this machine and port for exec, attach and port-forward."},

@@ -22,6 +22,7 @@ struct CriConfiguration {
     std::size_t parallel_pulls = 4;
     std::string registry_directory = "/etc/containerd/certs.d";  ///< the servers of registries: hosts.toml
     std::string runtime = "crun";                                ///< what starts containers: a path, or a name
+    milliseconds stray_interval = std::chrono::hours(1);         ///< between two searches for what nothing knows
     std::string stream_address = "127.0.0.1:0";  ///< where exec, attach and port-forward are served; port 0: any
 
     bool operator==(CriConfiguration const&) const = default;

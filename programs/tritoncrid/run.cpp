@@ -74,7 +74,8 @@ cri::PodSettings pod_settings(CriOptions const& options, CriConfiguration const&
             .network_directory = options.root + configuration.network_directory,
             .plugin_directories = configuration.plugin_directories,
             .plugin_limit = configuration.plugin_timeout,
-            .stream_address = stream_address};
+            .stream_address = stream_address,
+            .stray_pause = configuration.stray_interval};
 }
 
 /// The parts of the daemon and their connections.

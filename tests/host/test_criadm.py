@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cri_place import PATIENCE
 from image_place import BUILD, area, needs_root  # noqa: F401 (fixtures)
-from pod_place import busybox, children_of, command_of, family_of, pods  # noqa: F401 (fixture)
+from pod_place import PodHost, busybox, children_of, command_of, family_of, pods  # noqa: F401 (fixture)
 
 pytestmark = needs_root
 CRIADM = BUILD / "criadm"
@@ -248,47 +248,89 @@ def test_prints_events(pods, image, operator):
     assert operator.says("events", "--timeout", "0.1") == ""
 
 
+class Strays:
+    """What nobody knows: files, a layer, a pinned namespace, and a group with a process. `foreign` only looks like it."""
+
+    def __init__(self, pods):
+        self.pods = pods
+        self.root = Path(f"/proc/{pods.lab.init}/root{pods.host.root}")
+        self.ids = [digit * 64 for digit in "abcdef"]
+        self.paths = [f"run/triton/cri/pods/{self.ids[0]}", f"var/lib/triton/cri/pods/{self.ids[1]}.d",
+                      f"var/lib/triton/cri/containers/{self.ids[2]}", f"run/triton/cri/runtime/{self.ids[3]}", f"run/netns/triton-{self.ids[4]}"]
+        inside = pods.host.root  # as the lab has it
+        # What is under way, and what is nobody's by its form, is left alone.
+        self.foreign = ["run/netns/cni-1", f"var/lib/triton/cri/pods/.{self.ids[1]}.0123456789abcdef.tmp"]
+        pods.lab.run("mkdir", "-p", inside / "run/netns")
+        for one in [*self.foreign, self.paths[4]]:
+            pods.lab.run("touch", inside / one)
+        self.groups = [group / self.ids[5] for group in pods.groups()]
+        self.sleeper = subprocess.Popen(pods.lab.words("sh", "-c", "echo; exec sleep 1000"), stdout=subprocess.PIPE)
+        assert self.sleeper.stdout.readline() == b"\n"
+        for group in self.groups:
+            group.mkdir()
+        (self.groups[0] / "cgroup.procs").write_text(str(children_of(self.sleeper.pid)[0]))
+        pods.lab.run("mount", "--bind", "/proc/self/ns/net", inside / self.paths[4])
+        for one in self.paths[:4]:
+            pods.lab.run("mkdir", "-p", inside / one / "c")
+
+    def check_only_they_are_gone(self):
+        assert self.sleeper.wait(PATIENCE) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # as nsenter passes it on
+        assert not any((self.root / one).exists() for one in self.paths) and not any(group.exists() for group in self.groups)
+        for one in self.foreign:
+            assert (self.root / one).exists()
+            self.pods.lab.run("rm", self.pods.host.root / one)
+
+    def close(self):
+        self.sleeper.kill()
+        self.sleeper.wait()
+
+
 def test_finds_and_removes_what_is_left_over(pods, image, operator):
     pod = pods.run_pod(pods.pod_config("web"))
     container = pods.run_container(pod, image, "sleep", "1000")
     assert operator.json("check", "-j") == []
-    root = Path(f"/proc/{pods.lab.init}/root{pods.host.root}")
-    ids = [digit * 64 for digit in "abcdef"]
-    strays = [f"run/triton/cri/pods/{ids[0]}", f"var/lib/triton/cri/pods/{ids[1]}.d", f"var/lib/triton/cri/containers/{ids[2]}",
-              f"run/triton/cri/runtime/{ids[3]}", f"run/netns/triton-{ids[4]}"]
-    inside = pods.host.root  # as the lab has it
-    for one in strays[:4]:
-        pods.lab.run("mkdir", "-p", inside / one / "c")
-    pods.lab.run("mkdir", "-p", inside / "run/netns")
-    pods.lab.run("touch", inside / strays[4])
-    pods.lab.run("mount", "--bind", "/proc/self/ns/net", inside / strays[4])
-    groups = [group / ids[5] for group in pods.groups()]
-    for group in groups:
-        group.mkdir()
-    sleeper = subprocess.Popen(pods.lab.words("sh", "-c", "echo; exec sleep 1000"), stdout=subprocess.PIPE)
+    strays = Strays(pods)
     try:
-        assert sleeper.stdout.readline() == b"\n"
-        (groups[0] / "cgroup.procs").write_text(str(children_of(sleeper.pid)[0]))
-        # What is under way, and what is nobody's by its form, is left alone.
-        foreign = ["run/netns/cni-1", f"var/lib/triton/cri/pods/.{ids[1]}.0123456789abcdef.tmp"]
-        for one in foreign:
-            pods.lab.run("touch", inside / one)
         found = operator.json("check", "-j", code=1)
-        assert {one["id"] for one in found} == set(ids) and {one["kind"] for one in found} == {"stray"}
+        assert {one["id"] for one in found} == set(strays.ids) and {one["kind"] for one in found} == {"stray"}
         assert operator.json("check", "-j", code=1) == found
         assert operator.run("check", code=1).stderr == "criadm: 6 things are left over, or failing; `criadm recover` repairs what can be\n"
         repaired = operator.json("recover", "-j")
-        assert all(one["repaired"] for one in repaired) and {one["id"] for one in repaired} == set(ids)
+        assert all(one["repaired"] for one in repaired) and {one["id"] for one in repaired} == set(strays.ids)
         assert operator.says("check") == ""
-        assert sleeper.wait(PATIENCE) in (-signal.SIGKILL, 128 + signal.SIGKILL)  # as nsenter passes it on
-        assert not any((root / one).exists() for one in strays) and not any(group.exists() for group in groups)
-        assert all((root / one).exists() for one in foreign)
-        for one in foreign:
-            pods.lab.run("rm", inside / one)
+        strays.check_only_they_are_gone()
     finally:
-        sleeper.kill()
-        sleeper.wait()
+        strays.close()
     assert pods.state(container) == "CONTAINER_RUNNING"  # nothing of what lives was touched
+
+
+def test_what_is_left_over_is_searched_for_now_and_then(area):
+    pods = PodHost(area, {"stray_interval": "300ms"})
+    try:
+        pod = pods.run_pod(pods.pod_config("web"))
+        container = pods.run_container(pod, pods.install("busybox", busybox()), "sleep", "1000")
+        # It must not find a half of them. nsenter stops with it, and lets it go on.
+        os.kill(pods.pid, signal.SIGSTOP)
+        os.waitid(os.P_PID, pods.process.pid, os.WSTOPPED)
+        strays = Strays(pods)
+        try:
+            os.kill(pods.process.pid, signal.SIGCONT)
+            until = time.monotonic() + PATIENCE
+            while any((strays.root / one).exists() for one in strays.paths) or any(group.exists() for group in strays.groups):
+                assert time.monotonic() < until, pods.log.read_text()[-3000:]
+                time.sleep(0.05)
+            strays.check_only_they_are_gone()
+        finally:
+            strays.close()
+        log = pods.log.read_text()
+        for what, one in zip(("files of a pod", "record of a pod", "layer of a container", "state of the runtime for a container",
+                              "network namespace of a pod", "control group of a container"), strays.ids):
+            assert f"removed: {what} {one}, which does not exist" in log
+        assert pods.state(container) == "CONTAINER_RUNNING"
+        pods.remove_everything()
+        pods.check_nothing_is_left()
+    finally:
+        pods.close()
 
 
 def test_nothing_is_taken_for_a_stray_while_pods_come_and_go(pods, image, operator):

@@ -1,12 +1,12 @@
 #include "host/cri/sandbox/node_calls.h"
 
 #include <filesystem>
-#include <set>
 #include <system_error>
 #include <utility>
 
 #include "host/cri/core/why.h"
 #include "host/cri/sandbox/pods.h"
+#include "host/cri/sandbox/stray_search.h"
 #include "host/cri/wire/typed.h"
 #include "lib/base/duration.h"
 #include "lib/http/grpc/status.h"
@@ -109,10 +109,6 @@ node::ReportResponse NodeCalls::report() const {
     return response;
 }
 
-bool NodeCalls::is_known(Belonging const& one) const {
-    return is_of_pod(one.kind) ? pods_.find_pod(one.id) != nullptr : pods_.find_container(one.id) != nullptr;
-}
-
 /// What the core itself knows of: work that fails, and pods that nothing runs.
 void NodeCalls::add_troubles(node::CheckResponse& response, bool repairs) {
     std::vector<core::Id> waiting;
@@ -140,11 +136,7 @@ void NodeCalls::add_troubles(node::CheckResponse& response, bool repairs) {
 }
 
 void NodeCalls::check(CallPtr const& call, bool repairs) {
-    std::set<std::string> parents;
-    for (auto const& [id, pod] : pods_.core().pods())
-        if (PodData const* const data = pods_.find_pod(id))
-            parents.insert(data->record.config().linux().cgroup_parent());
-    auto const queued = worker_.run([this, call = CallPtr(call), repairs, parents]() mutable {
+    auto const queued = worker_.run([this, call = CallPtr(call), repairs, parents = parents_of(pods_)]() mutable {
         auto all = std::make_shared<std::vector<Belonging>>(list_belongings(pods_.facts(), parents, Names::ids));
         post_([this, call = std::exchange(call, nullptr), all, repairs] { finish_check(call, *all, repairs); });
     });
@@ -156,7 +148,7 @@ void NodeCalls::finish_check(CallPtr const& call, std::vector<Belonging> const& 
     add_troubles(*response, repairs);
     auto const strays = std::make_shared<std::vector<Belonging>>();
     for (Belonging const& one : all)
-        if (!is_known(one) && strays->size() < most_findings) strays->push_back(one);
+        if (!is_known(pods_, one) && strays->size() < most_findings) strays->push_back(one);
     auto const queued = worker_.run([this, call = CallPtr(call), response, strays, repairs]() mutable {
         for (Belonging const& stray : *strays) {
             node::Finding& finding = *response->add_findings();

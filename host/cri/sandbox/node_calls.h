@@ -28,7 +28,6 @@ private:
     [[nodiscard]] node::ReportResponse report() const;
     void check(CallPtr const& call, bool repairs);
     void add_troubles(node::CheckResponse& response, bool repairs);
-    [[nodiscard]] bool is_known(Belonging const& one) const;
     /// Answers a check with what there is on disk, of which it removes what is nobody's.
     void finish_check(CallPtr const& call, std::vector<Belonging> const& all, bool repairs);
 

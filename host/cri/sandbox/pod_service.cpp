@@ -4,6 +4,7 @@
 
 #include "host/cri/sandbox/node_calls.h"
 #include "host/cri/sandbox/pods.h"
+#include "host/cri/sandbox/stray_search.h"
 #include "host/cri/sandbox/stream_calls.h"
 
 namespace triton::cri {
@@ -17,7 +18,8 @@ PodService::PodService(PodSettings const& settings, Surroundings const& around)
                                     .warn = around.warn,
                                     .container = [this](std::string const& id) { return pods_->running_container(id); },
                                     .pod = [this](std::string const& id) { return pods_->ready_pod(id); }})),
-      node_(std::make_unique<NodeCalls>(*pods_, around.post)) {}
+      node_(std::make_unique<NodeCalls>(*pods_, around.post)),
+      strays_(std::make_unique<StraySearch>(*pods_, around, settings.stray_pause)) {}
 
 PodService::~PodService() = default;
 
@@ -30,7 +32,10 @@ void PodService::add_to(Router& router) {
     node_->add_to(router);
 }
 
-void PodService::recover() { pods_->recover(); }
+void PodService::recover() {
+    pods_->recover();
+    strays_->begin();
+}
 
 void PodService::start_streams() { streams_->start(); }
 

@@ -16,6 +16,7 @@ namespace triton::cri {
 
 class NodeCalls;
 class Pods;
+class StraySearch;
 class StreamCalls;
 
 struct PodSettings {
@@ -29,6 +30,7 @@ struct PodSettings {
     std::string plugin_directories = "/opt/cni/bin:/usr/lib/cni";  ///< separated by colons
     milliseconds plugin_limit{60'000};                             ///< for a call of a plugin
     net::ListenAddress stream_address{"127.0.0.1", 0};             ///< of the server of streams
+    milliseconds stray_pause = std::chrono::hours(1);              ///< between two searches for what nothing knows
 };
 
 /// Serves the calls about pods and containers.
@@ -45,7 +47,8 @@ public:
     ~PodService();
 
     void add_to(Router& router);
-    /// Finds what the daemon before has left; to be called once, before anything is served. Blocks.
+    /// Finds what the daemon before has left, and begins to search for more now and then; to be called once, before
+    /// anything is served. Blocks.
     void recover();
     /// Starts the server of streams; to be called once, in the loop's thread.
     void start_streams();
@@ -58,6 +61,7 @@ private:
     std::unique_ptr<Pods> pods_;
     std::unique_ptr<StreamCalls> streams_;
     std::unique_ptr<NodeCalls> node_;
+    std::unique_ptr<StraySearch> strays_;
 };
 
 }  // namespace triton::cri

@@ -25,7 +25,8 @@ TEST(CriConfiguration, HasDefaults) {
 TEST(CriConfiguration, ReadsItsKeys) {
     auto const read = parse_cri_configuration(
         R"({"cri": {"socket_group": "kube", "cgroup_driver": "cgroupfs", "network_directory": "/srv/cni", "parallel_pulls": 2,
-            "plugin_directories": "/a:/b", "plugin_timeout": "5s", "registry_directory": "/c", "runtime": "runc"}})",
+            "plugin_directories": "/a:/b", "plugin_timeout": "5s", "registry_directory": "/c", "runtime": "runc",
+            "stray_interval": "2h"}})",
         "x");
     ASSERT_TRUE(read);
     EXPECT_EQ(*read, (CriConfiguration{.socket_group = "kube",
@@ -35,7 +36,8 @@ TEST(CriConfiguration, ReadsItsKeys) {
                                        .plugin_timeout = milliseconds{5000},
                                        .parallel_pulls = 2,
                                        .registry_directory = "/c",
-                                       .runtime = "runc"}));
+                                       .runtime = "runc",
+                                       .stray_interval = std::chrono::hours(2)}));
 }
 
 TEST(CriConfiguration, NamesWhatIsWrong) {
