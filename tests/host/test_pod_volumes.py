@@ -156,18 +156,27 @@ def test_an_image_as_a_volume(pods, image, has_users):
     pod = pods.run_pod(private(pods) if has_users else pods.pod_config())
     security = inside(pods) if has_users else None
     spec = pods.messages.ImageSpec(image=data)
-    mounts = [pods.messages.Mount(container_path="/data", image=spec), pods.messages.Mount(container_path="/one", image=spec, image_sub_path="models/one")]
+    mounts = [pods.messages.Mount(container_path="/data", image=spec, readonly=True),
+              pods.messages.Mount(container_path="/one", image=spec, image_sub_path="models/one", readonly=True)]
     script = "cat /data/models/one/weights /one/weights; stat -c %u /data/models; touch /data/x; sh /data/models/run; echo end; exec sleep 1000"
     container = pods.run_container(pod, image, "sh", "-c", script, mounts=mounts, security=security)
     pods.wait_for_log(container, "end\n")
     text = pods.text_of(container)
     assert text.startswith("numbers\nnumbers\n0\n") and "Read-only file system" in text and "it runs\n" in text, text
+    for _ in range(2):
+        shown = pods.container_status(container).mounts
+        assert [(one.image.image, one.image.image_ref) for one in shown] == [(data, data)] * 2, "kubelet tells which image it is"
+        pods.end()
+        pods.start()
+    writable = pods.messages.Mount(container_path="/x", image=spec)
+    assert code_of(lambda: pods.run_container(pod, image, "true", mounts=[writable], security=security, name="writable")) == (
+        grpc.StatusCode.INVALID_ARGUMENT, "a volume that is an image must be read-only")
     for number, (path, reference) in enumerate((("not/there", data), ("", "sha256:" + "0" * 64))):
-        odd = pods.messages.Mount(container_path="/x", image=pods.messages.ImageSpec(image=reference), image_sub_path=path)
+        odd = pods.messages.Mount(container_path="/x", image=pods.messages.ImageSpec(image=reference), image_sub_path=path, readonly=True)
         code, told = code_of(lambda: pods.run_container(pod, image, "true", mounts=[odd], security=security, name=f"odd{number}"))
         assert told.startswith("ImageVolumeMountFailed: "), told
     for number, path in enumerate(("up", "out")):
-        odd = pods.messages.Mount(container_path="/x", image=spec, image_sub_path=path)
+        odd = pods.messages.Mount(container_path="/x", image=spec, image_sub_path=path, readonly=True)
         assert code_of(lambda: pods.run_container(pod, image, "true", mounts=[odd], security=security, name=f"link{number}"))[1].startswith("ImageVolumeMountFailed"), "it leads out"
     pods.remove(data)
     assert pods.status(data), "it is in use"

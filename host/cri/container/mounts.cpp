@@ -89,6 +89,7 @@ Result<SpecMount> requested_mount(v1::Mount const& mount, std::string const* sou
     SpecMount made{.destination = {}, .type = "bind", .source = {}, .options = {"rbind"}};
     made.destination = TRY(clean_path(mount.container_path(), "container_path"));
     if (mount.has_image() && !mount.image().image().empty()) {
+        if (!mount.readonly()) return fail(ErrorKind::invalid, "a volume that is an image must be read-only");
         if (!source) return fail(ErrorKind::internal, "the image of a volume was not looked for");
         return image_mount(std::move(made.destination), *source);
     }

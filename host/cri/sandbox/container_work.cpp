@@ -129,6 +129,8 @@ Result<PreparedContainer> prepare_container(HostFacts const& facts, record::Pod 
     }
     ContainerVolumes volumes = TRY(find_volumes(config, users, facts.settings.images, container.id(), bundle));
     around.files.sources = std::move(volumes.sources);
+    for (auto const& [mount, id] : volumes.images)
+        (*container.mutable_volume_images())[mount] = id;
     for (auto const& [name, value] : pod.config().linux().sysctls())
         if (!name.starts_with("net.") && !name.starts_with("net/"))
             around.sysctls[name] = value;  // those are set already

@@ -109,6 +109,8 @@ v1::ContainerStatus container_status(core::Container const& container, Container
     *status.mutable_labels() = config.labels();
     *status.mutable_annotations() = config.annotations();
     *status.mutable_mounts() = config.mounts();
+    for (auto const& [mount, id] : data.record.volume_images())
+        if (mount < status.mounts_size()) status.mutable_mounts(mount)->mutable_image()->set_image_ref(id);
     status.set_log_path(data.record.log_path());
     *status.mutable_resources()->mutable_linux() = resources_of(data.record);
     auto* const user = status.mutable_user()->mutable_linux();

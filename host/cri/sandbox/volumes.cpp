@@ -33,10 +33,15 @@ Result<std::string> path_in_image(std::string const& tree, std::string const& pa
     return found;
 }
 
-Result<std::string> image_source(v1::Mount const& mount, image::Settings const& images, std::string const& container) {
-    auto const find = [&]() -> Result<std::string> {
+struct FoundImage {
+    std::string id;
+    std::string path;
+};
+
+Result<FoundImage> find_image(v1::Mount const& mount, image::Settings const& images, std::string const& container) {
+    auto const find = [&]() -> Result<FoundImage> {
         HeldImage const image = TRY(hold_image(images, mount.image().image(), container));
-        return path_in_image(image.tree, mount.image_sub_path());
+        return FoundImage{image.id, TRY(path_in_image(image.tree, mount.image_sub_path()))};
     };
     auto found = find();
     if (!found)  // kubelet looks at the beginning of the text, and only of that code
@@ -73,7 +78,11 @@ Result<ContainerVolumes> find_volumes(v1::ContainerConfig const& config, monitor
         bool const has_mapping = mount.uidmappings_size() > 0 || mount.gidmappings_size() > 0;
         if (has_mapping) TRY(check_mapping(mount, users));
         std::string source;
-        if (is_image(mount)) source = volumes.sources[i] = TRY(image_source(mount, images, container));
+        if (is_image(mount)) {
+            FoundImage found = TRY(find_image(mount, images, container));
+            volumes.images[i] = std::move(found.id);
+            source = volumes.sources[i] = std::move(found.path);
+        }
         if (!users.is_set()) continue;
         if (source.empty()) source = TRY(host_source(mount));
         std::string place = monitor::mapped_volume(bundle, volumes.mapped.size());

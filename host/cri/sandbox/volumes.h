@@ -17,6 +17,7 @@ namespace triton::cri {
 /// Volumes of a container that are not simply a path of the host.
 struct ContainerVolumes {
     std::map<int, std::string> sources = {};  ///< of mounts of the request, by their number: where they are found
+    std::map<int, std::string> images = {};   ///< ids of those that are mounted, by the same number
     std::vector<std::string> mapped = {};     ///< what the monitor mounts, as texts of its message; see mapped_volume()
 };
 
