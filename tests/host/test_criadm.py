@@ -233,6 +233,8 @@ def test_prints_events(pods, image, operator):
             lines.append(json.loads(following.stdout.readline()))
         else:
             pods.remove_pod(pod)
+    while lines[0]["id"] != pod:  # it began to listen a while ago, for one before
+        lines[0] = json.loads(following.stdout.readline())
     assert lines[0]["isPod"] and (lines[0]["event"], lines[0]["id"], lines[0]["object"]) == ("started", pod, "default/web")
     container = pods.run_container(pod, image, "sh", "-c", "exit 4", name="job")
     pods.wait_for_end(container)
