@@ -60,7 +60,7 @@ _volumeadm() {
         import:--keys) things= keys= words= ;;
         import:--certificates) things= keys= words= ;;
         import:--timeout) things= keys= words= ;;
-        list:-k|list:--kind) things= keys= words='volumes content blobs downloads verifications certificates users disks' ;;
+        list:-k|list:--kind) things= keys= words='volumes content blobs downloads verifications certificates users snapshots disks' ;;
         list:-o) things= keys= words= ;;
         receive:-f|receive:--file) things= keys= words= ;;
         receive:--timeout) things= keys= words= ;;

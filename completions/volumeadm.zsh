@@ -124,8 +124,8 @@ _volumeadm() {
             '--help[The options of this command.]' \
             '-c[Content trees instead of volumes.]' \
             '--content[Content trees instead of volumes.]' \
-            '-k[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users disks)' \
-            '--kind[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users disks)' \
+            '-k[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users snapshots disks)' \
+            '--kind[volumes (default), content, blobs, downloads, verifications, ..]:value:(volumes content blobs downloads verifications certificates users snapshots disks)' \
             '-j[JSON instead of a table.]' \
             '--json[JSON instead of a table.]' \
             '-H[Without the header.]' \

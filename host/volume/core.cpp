@@ -7,9 +7,10 @@
 namespace triton::volume {
 
 std::string_view name_of(Job::Kind kind) {
-    static constexpr std::array<std::string_view, 8> names{
-        "resolve", "fetch", "drop", "build", "grow", "destroy", "fetch-certificates", "drop-certificates"};
-    static_assert(names.size() == static_cast<std::size_t>(Job::Kind::drop_certificates) + 1);
+    static constexpr std::array<std::string_view, 11> names{
+        "resolve",           "fetch",         "drop",      "build",          "grow", "destroy", "fetch-certificates",
+        "drop-certificates", "take-snapshot", "roll-back", "delete-snapshot"};
+    static_assert(names.size() == static_cast<std::size_t>(Job::Kind::delete_snapshot) + 1);
     return names[static_cast<std::size_t>(kind)];
 }
 
@@ -28,17 +29,21 @@ std::vector<Action> Core::take() { return std::exchange(actions_, {}); }
 
 void Core::update_marked() {
     // An update marks only what depends on the object: certificates before content trees, these before volumes, sources
-    // before clones.
-    while (!marked_holders_.empty() || !marked_trees_.empty() || !marked_.empty()) {
+    // before clones, and volumes before snapshots.
+    while (!marked_holders_.empty() || !marked_trees_.empty() || !marked_.empty() || !marked_snapshots_.empty()) {
         if (!marked_holders_.empty()) {
             HolderKey const key = marked_holders_.extract(marked_holders_.begin()).value();
             if (auto const found = holders_.find(key); found != holders_.end()) update(key, found->second);
         } else if (!marked_trees_.empty()) {
             std::string const id = marked_trees_.extract(marked_trees_.begin()).value();
             if (auto const found = trees_.find(id); found != trees_.end()) update(id, found->second);
-        } else {
+        } else if (!marked_.empty()) {
             VolumeKey const key = marked_.extract(marked_.begin()).value();
             if (auto const found = volumes_.find(key); found != volumes_.end()) update(key, found->second);
+            mark_snapshots_of(key);
+        } else {
+            SnapshotKey const key = marked_snapshots_.extract(marked_snapshots_.begin()).value();
+            if (auto const found = snapshots_.find(key); found != snapshots_.end()) update(key, found->second);
         }
     }
     auto const needs_look = [](Retry const& retry) {
@@ -48,7 +53,8 @@ void Core::update_marked() {
     bool const is_look_needed =
         std::ranges::any_of(waiting_, [&](auto const& key) { return needs_look(volumes_.at(key).retry); }) ||
         std::ranges::any_of(waiting_trees_, [&](auto const& id) { return needs_look(trees_.at(id).retry); }) ||
-        std::ranges::any_of(waiting_holders_, [&](auto const& key) { return needs_look(holders_.at(key).retry); });
+        std::ranges::any_of(waiting_holders_, [&](auto const& key) { return needs_look(holders_.at(key).retry); }) ||
+        std::ranges::any_of(waiting_snapshots_, [&](auto const& key) { return needs_look(snapshots_.at(key).retry); });
     if (!is_look_needed) {
         looked_at_.reset();
     } else if (!looked_at_ || now_ >= *looked_at_ + settings_.look_interval) {
@@ -65,6 +71,7 @@ std::optional<BootTime> Core::next() const {
     };
     for (VolumeKey const& key : waiting_) {
         Volume const& volume = volumes_.at(key);
+        if (volume.is_in_snapshot) continue;
         if (!volume.running && !volume.saving) consider(volume.retry.next());
         consider(collect_at(volume));
     }
@@ -77,12 +84,17 @@ std::optional<BootTime> Core::next() const {
         Holder const& holder = holders_.at(key);
         if (!holder.running) consider(holder.retry.next());
     }
+    for (SnapshotKey const& key : waiting_snapshots_) {
+        Snapshot const& snapshot = snapshots_.at(key);
+        if (!snapshot.running && !snapshot.saving) consider(snapshot.retry.next());
+    }
     if (looked_at_) consider(*looked_at_ + settings_.look_interval);
     return first;
 }
 
 bool Core::is_settled() const {
-    return jobs_.empty() && saves_.empty() && waiting_.empty() && waiting_trees_.empty() && waiting_holders_.empty();
+    return jobs_.empty() && saves_.empty() && waiting_.empty() && waiting_trees_.empty() && waiting_holders_.empty() &&
+           waiting_snapshots_.empty();
 }
 
 void Core::mark_tree(std::string const& id) {
@@ -95,6 +107,7 @@ void Core::mark_waiting() {
     marked_.insert(waiting_.begin(), waiting_.end());
     marked_trees_.insert(waiting_trees_.begin(), waiting_trees_.end());
     marked_holders_.insert(waiting_holders_.begin(), waiting_holders_.end());
+    marked_snapshots_.insert(waiting_snapshots_.begin(), waiting_snapshots_.end());
 }
 
 template <class Act>
@@ -108,6 +121,11 @@ void Core::with_job(JobId job, Act const& act) {
     } else if (auto const* const holder = std::get_if<HolderKey>(&object)) {
         act(*holder, holders_.at(*holder));
         marked_holders_.insert(*holder);
+    } else if (auto const* const snapshot = std::get_if<SnapshotKey>(&object)) {
+        Snapshot& one = snapshots_.at(*snapshot);
+        act(*snapshot, one);
+        if (!one.running) release(one);
+        marked_snapshots_.insert(*snapshot);
     } else {
         auto const& id = std::get<std::string>(object);
         act(id, trees_.find(id)->second);
@@ -124,6 +142,9 @@ void Core::with_save(SaveId save, Act const& act) {
     if (auto const* const key = std::get_if<VolumeKey>(&object)) {
         act(*key, volumes_.at(*key));
         mark(*key);
+    } else if (auto const* const snapshot = std::get_if<SnapshotKey>(&object)) {
+        act(*snapshot, snapshots_.at(*snapshot));
+        marked_snapshots_.insert(*snapshot);
     } else {
         auto const& id = std::get<std::string>(object);
         act(id, trees_.find(id)->second);
@@ -223,6 +244,12 @@ void Core::apply(Loaded const& event) {
         trees_[row.id].row = row;
         mark_tree(row.id);
     }
+    for (SnapshotRow const& row : event.snapshots) {
+        Snapshot& snapshot = snapshots_[row.key];
+        snapshot.row = row;
+        list(row.key, snapshot, row.volumes);
+        marked_snapshots_.insert(row.key);
+    }
     for (Object const& object : event.objects)
         std::visit([this](auto const& one) { put(one); }, object);
 }
@@ -279,8 +306,13 @@ void Core::put(TreeConfig const& config) {
     mark_tree(config.id);
 }
 
-/// A qcow2 file grows when nobody writes it: other users are a reason to try again.
+/// A qcow2 file grows when nobody writes it, and a volume is rolled back when nobody uses it: other users are a reason
+/// to try again.
 void Core::note_users(VolumeKey const& key) {
+    if (auto const snapshots = snapshots_of_.find(key); snapshots != snapshots_of_.end())
+        for (SnapshotKey const& one : snapshots->second)
+            snapshots_.at(one).retry.reset();
+    mark_snapshots_of(key);
     auto const found = volumes_.find(key);
     if (found == volumes_.end() || !found->second.row || found->second.row->format != Format::qcow2) return;
     found->second.retry.reset();
@@ -364,6 +396,9 @@ void Core::apply(PublisherRestarted const& event) {
     for (auto& [key, holder] : holders_) {
         if (holder.config && holder.config->publisher == event.publisher) holder.is_repeated = false;
     }
+    for (auto& [key, snapshot] : snapshots_) {
+        if (snapshot.config && snapshot.config->publisher == event.publisher) snapshot.is_repeated = false;
+    }
 }
 
 void Core::apply(PublisherComplete const& event) {
@@ -372,6 +407,7 @@ void Core::apply(PublisherComplete const& event) {
     std::vector<std::string> trees;
     std::vector<ReferenceKey> references;
     std::vector<HolderKey> holders;
+    std::vector<SnapshotKey> snapshots;
     for (auto const& [key, volume] : volumes_) {
         if (volume.config && volume.config->publisher == event.publisher && !volume.is_repeated) volumes.push_back(key);
     }
@@ -384,6 +420,10 @@ void Core::apply(PublisherComplete const& event) {
     for (auto const& [key, holder] : holders_) {
         if (holder.config && holder.config->publisher == event.publisher && !holder.is_repeated) holders.push_back(key);
     }
+    for (auto const& [key, snapshot] : snapshots_) {
+        bool const is_of_publisher = snapshot.config && snapshot.config->publisher == event.publisher;
+        if (is_of_publisher && !snapshot.is_repeated) snapshots.push_back(key);
+    }
     auto const forget = [this](auto const& keys) {
         for (auto const& key : keys) {
             actions_.push_back(Forget{key});
@@ -391,6 +431,7 @@ void Core::apply(PublisherComplete const& event) {
         }
     };
     forget(references);
+    forget(snapshots);
     forget(volumes);
     forget(trees);
     forget(holders);
@@ -413,7 +454,7 @@ void Core::apply(JobProgress const& event) {
 
 void Core::apply(JobDone const& event) {
     with_job(event.job, [this, &event](auto const& key, auto& object) {
-        if constexpr (requires { object.total_bytes; })
+        if constexpr (requires { object.total_bytes; } || requires { object.busy; })
             done(key, object, event);
         else
             done(key, object);
@@ -423,9 +464,10 @@ void Core::apply(JobDone const& event) {
 void Core::apply(JobFailed const& event) {
     with_job(event.job, [this, &event](auto const&, auto& object) {
         jobs_.erase(event.job);
-        bool const is_outdated = object.running->is_outdated;
-        object.running.reset();
-        if (!is_outdated) fail(object, event.failure);
+        Running const running = *std::exchange(object.running, std::nullopt);
+        if constexpr (requires { object.busy; })
+            if (gives_up(object, running.job.kind, event.failure)) return;
+        if (!running.is_outdated) fail(object, event.failure);
     });
 }
 
@@ -447,7 +489,11 @@ void Core::apply(Saved const& event) {
 void Core::apply(SaveFailed const& event) {
     with_save(event.save, [this, &event](auto const&, auto& object) {
         object.saving.reset();
-        fail(object, event.failure);
+        Failure failure = event.failure;
+        // A machine that holds a volume refuses the row of a rollback. It can let go before anybody here notices it.
+        if constexpr (requires { object.busy; })
+            if (failure.failure == FailureClass::permanent) failure.failure = FailureClass::transient;
+        fail(object, std::move(failure));
     });
 }
 
@@ -494,6 +540,8 @@ void Core::apply(RetryAsked const& /*event*/) {
         trees_.at(id).retry.reset();
     for (HolderKey const& key : waiting_holders_)
         holders_.at(key).retry.reset();
+    for (SnapshotKey const& key : waiting_snapshots_)
+        snapshots_.at(key).retry.reset();
     mark_waiting();
 }
 

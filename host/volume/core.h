@@ -33,6 +33,8 @@ struct Settings {
 ///     content tree   INITIAL ─resolve─▶ RESOLVED_TAG ─fetch─▶ DOWNLOADING .. LOADING ─▶ LOADED
 ///     volume         what its content tree is, until LOADED ─Save(intent)─▶ CREATING_VOLUME ─build─▶ Save(made) ─▶
 ///     CREATED_VOLUME deletion       no configuration, no user ─Save(deleting)─▶ destroy ─▶ Save(erase)
+///     snapshot       its volumes are made ─Save(intent)─▶ take ─▶ Save(made) ─▶ CREATED, and by the counter
+///     ─Save(rolling back)─▶ roll back ─▶ Save(made)
 ///
 /// Invariants, which the simulation checks: a job runs only when the row that says so is saved; one job for an object
 /// at a time; states only advance; nothing that is wanted is destroyed; what nobody wants goes, or says why it does
@@ -56,12 +58,16 @@ public:
     /// Of a content tree, likewise.
     [[nodiscard]] std::vector<std::string> why(std::string_view content) const;
     [[nodiscard]] std::vector<std::string> why(HolderKey const& key) const;
+    [[nodiscard]] std::vector<std::string> why(SnapshotKey const& key) const;
     /// What is known of a volume, and its configuration; nullptr: none.
     [[nodiscard]] VolumeRow const* row(VolumeKey const& key) const;
     [[nodiscard]] VolumeConfig const* config(VolumeKey const& key) const;
     [[nodiscard]] TreeConfig const* config(std::string_view content) const;
     [[nodiscard]] TreeRow const* row(std::string_view content) const;
     [[nodiscard]] CertificatesConfig const* config(HolderKey const& key) const;
+    [[nodiscard]] SnapshotRow const* row(SnapshotKey const& key) const;
+    [[nodiscard]] std::optional<SnapshotStatus> status(SnapshotKey const& key) const;
+    [[nodiscard]] SnapshotConfig const* config(SnapshotKey const& key) const;
     /// The rows of all volumes that are made.
     [[nodiscard]] std::vector<VolumeRow> made() const;
     /// The content trees whose blobs such an owner keeps: {"contentTree", id}, or {"image", uuid}.
@@ -102,9 +108,10 @@ private:
         Retry retry = {};
         SubState sub_state = SubState::none;
         std::uint64_t used = 0;
-        bool is_repeated = true;   ///< its publisher has published it since its last start
-        bool is_released = false;  ///< somebody who had it gave it up: no grace
-        bool is_missing = false;   ///< the row says `made`, and the pool has no tree
+        bool is_repeated = true;      ///< its publisher has published it since its last start
+        bool is_released = false;     ///< somebody who had it gave it up: no grace
+        bool is_missing = false;      ///< the row says `made`, and the pool has no tree
+        bool is_in_snapshot = false;  ///< the job of a snapshot works on it, and no other one may
         std::optional<BootTime> unclaimed_since = {};
     };
     struct Tree {
@@ -128,6 +135,18 @@ private:
         Retry retry = {};
         State state = State::initial;
         bool is_on_disk = false;  ///< some of them may be
+        bool is_repeated = true;
+    };
+    struct Snapshot {
+        std::optional<SnapshotConfig> config = {};
+        std::optional<SnapshotRow> row = {};
+        std::optional<Saving<SnapshotRow>> saving = {};
+        std::optional<Running> running = {};
+        std::optional<SnapshotStatus> published = {};
+        Retry retry = {};
+        std::set<VolumeKey> listed = {};  ///< the volumes that snapshots_of_ has it for
+        std::set<VolumeKey> busy = {};    ///< those that its job works on
+        bool cannot_roll_back = false;    ///< nobody wants it any more, and its rollback will never end
         bool is_repeated = true;
     };
     struct Reference {
@@ -161,10 +180,12 @@ private:
     void put(TreeConfig const& config);
     void put(ReferenceConfig const& config);
     void put(CertificatesConfig const& config);
+    void put(SnapshotConfig const& config);
     void remove(VolumeKey const& key);
     void remove(std::string const& id);
     void remove(ReferenceKey const& key);
     void remove(HolderKey const& key);
+    void remove(SnapshotKey const& key);
 
     // core_volumes.cpp
     void update(VolumeKey const& key, Volume& volume);
@@ -216,6 +237,27 @@ private:
     [[nodiscard]] bool is_unchecked(std::string const& content) const;
     void mark_signed_by(HolderKey const& key);
 
+    // core_snapshots.cpp
+    void update(SnapshotKey const& key, Snapshot& snapshot);
+    void advance(SnapshotKey const& key, Snapshot& snapshot);
+    void begin(SnapshotKey const& key, Snapshot& snapshot);
+    void maintain(SnapshotKey const& key, Snapshot& snapshot);
+    void take_away(SnapshotKey const& key, Snapshot& snapshot);
+    void start(SnapshotKey const& key, Snapshot& snapshot, Job::Kind kind);
+    void done(SnapshotKey const& key, Snapshot& snapshot, JobDone const& event);
+    void release(Snapshot& snapshot);
+    bool gives_up(Snapshot& snapshot, Job::Kind kind, Failure const& failure);
+    void save(SnapshotKey const& key, Snapshot& snapshot, std::optional<SnapshotRow> row);
+    void fail(Snapshot& snapshot, Failure failure);
+    void publish(SnapshotKey const& key, Snapshot& snapshot);
+    void list(SnapshotKey const& key, Snapshot& snapshot, std::vector<VolumeKey> const& volumes);
+    void mark_snapshots_of(VolumeKey const& key);
+    [[nodiscard]] Volume const* made_volume(VolumeKey const& key) const;
+    [[nodiscard]] std::optional<VolumeKey> lacking_volume(std::vector<VolumeKey> const& volumes) const;
+    [[nodiscard]] std::optional<Failure> against_rollback(SnapshotRow const& row) const;
+    [[nodiscard]] std::optional<std::string> conflict(Snapshot const& snapshot) const;
+    [[nodiscard]] SnapshotStatus status_of(SnapshotKey const& key, Snapshot const& snapshot) const;
+
     void update_marked();
     void mark(VolumeKey const& key) { marked_.insert(key); }
     void mark_tree(std::string const& id);
@@ -236,14 +278,18 @@ private:
     std::map<std::string, std::set<VolumeKey>, std::less<>> volumes_of_;  // by content tree
     std::map<VolumeKey, std::set<VolumeKey>> clones_of_;                  // by source
     std::map<HolderKey, Holder> holders_;
-    std::map<JobId, std::variant<VolumeKey, std::string, HolderKey>> jobs_;
-    std::map<SaveId, std::variant<VolumeKey, std::string>> saves_;
+    std::map<SnapshotKey, Snapshot> snapshots_;
+    std::map<VolumeKey, std::set<SnapshotKey>> snapshots_of_;
+    std::map<JobId, std::variant<VolumeKey, std::string, HolderKey, SnapshotKey>> jobs_;
+    std::map<SaveId, std::variant<VolumeKey, std::string, SnapshotKey>> saves_;
     std::set<VolumeKey> marked_;
     std::set<std::string> marked_trees_;
     std::set<HolderKey> marked_holders_;
+    std::set<SnapshotKey> marked_snapshots_;
     std::set<VolumeKey> waiting_;  // for time, room, the vault or a claim
     std::set<std::string> waiting_trees_;
     std::set<HolderKey> waiting_holders_;
+    std::set<SnapshotKey> waiting_snapshots_;
     std::map<std::string, bool> is_complete_;  // publishers
     std::vector<Action> actions_;
     bool is_unlocked_ = false;

@@ -108,7 +108,10 @@ void Core::done(std::string const& id, Tree& tree, JobDone const& event) {
         case Job::Kind::grow:
         case Job::Kind::destroy:  // jobs of volumes
         case Job::Kind::fetch_certificates:
-        case Job::Kind::drop_certificates: return;
+        case Job::Kind::drop_certificates:
+        case Job::Kind::take_snapshot:
+        case Job::Kind::roll_back:
+        case Job::Kind::delete_snapshot: return;
     }
 }
 

@@ -13,7 +13,7 @@ constexpr BootTime unclaimed_step = std::chrono::minutes(1);
 }  // namespace
 
 void Core::update(VolumeKey const& key, Volume& volume) {
-    if (!volume.saving && !volume.running) advance(key, volume);
+    if (!volume.saving && !volume.running && !volume.is_in_snapshot) advance(key, volume);
     if (volume.running && volume.running->job.kind == Job::Kind::build && !volume.running->is_cancelled &&
         !is_wanted(key, volume)) {
         volume.running->is_cancelled = true;
@@ -192,7 +192,10 @@ void Core::done(VolumeKey const& key, Volume& volume) {
         case Job::Kind::fetch:
         case Job::Kind::drop:  // jobs of content trees
         case Job::Kind::fetch_certificates:
-        case Job::Kind::drop_certificates: return;
+        case Job::Kind::drop_certificates:
+        case Job::Kind::take_snapshot:  // jobs of snapshots
+        case Job::Kind::roll_back:
+        case Job::Kind::delete_snapshot: return;
     }
 }
 

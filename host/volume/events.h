@@ -28,10 +28,14 @@ struct Job {
         destroy,             ///< removes the tree of a volume; there may be none
         fetch_certificates,  ///< fetches and verifies the certificates of a holder
         drop_certificates,   ///< removes them
+        take_snapshot,       ///< removes what an earlier attempt left of a snapshot, and takes it of all its volumes
+        roll_back,           ///< gives the volumes of a snapshot their content back
+        delete_snapshot,     ///< removes a snapshot from its volumes; some may not have it
     };
     Kind kind = Kind::build;
-    VolumeKey volume = {};     ///< of build, grow, destroy
-    HolderKey holder = {};     ///< of certificates
+    VolumeKey volume = {};  ///< of build, grow, destroy
+    HolderKey holder = {};  ///< of certificates
+    SnapshotKey snapshot = {};
     std::string content = {};  ///< of resolve, fetch, drop: the id of the content tree
     std::string digest = {};   ///< of fetch
     std::uint64_t bytes = 0;
@@ -44,14 +48,15 @@ std::string_view name_of(Job::Kind kind);
 
 // --- what happens ---
 
-using Object = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, CertificatesConfig>;
-using ObjectKey = std::variant<VolumeKey, std::string, ReferenceKey, HolderKey>;
+using Object = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, CertificatesConfig, SnapshotConfig>;
+using ObjectKey = std::variant<VolumeKey, std::string, ReferenceKey, HolderKey, SnapshotKey>;
 
 /// All that is in the database, first of all events. It is one event: a row without its configuration would look
 /// unwanted.
 struct Loaded {
     std::vector<VolumeRow> volumes = {};
     std::vector<TreeRow> trees = {};
+    std::vector<SnapshotRow> snapshots = {};
     std::vector<Object> objects = {};
 };
 /// The volumes that have a tree.
@@ -97,6 +102,7 @@ struct JobDone {
     std::uint64_t bytes = 0;     ///< of a fetch
     std::string image = {};      ///< of a fetch of a container
     std::string signed_by = {};  ///< of a fetch
+    std::int64_t taken = 0;      ///< of a snapshot: when, in seconds since 1970
 };
 struct JobFailed {
     JobId job;
@@ -154,8 +160,12 @@ struct Save {
         std::string id;
         bool operator==(EraseTree const&) const = default;
     };
+    struct EraseSnapshot {
+        SnapshotKey key;
+        bool operator==(EraseSnapshot const&) const = default;
+    };
     SaveId id;
-    std::variant<VolumeRow, TreeRow, EraseVolume, EraseTree> change;
+    std::variant<VolumeRow, TreeRow, SnapshotRow, EraseVolume, EraseTree, EraseSnapshot> change;
 };
 /// Deletes a configuration that its publisher did not repeat. If that fails, it is deleted after the next repetition.
 struct Forget {
@@ -177,6 +187,9 @@ struct PublishTree {
 struct PublishCertificates {
     CertificatesStatus status;
 };
+struct PublishSnapshot {
+    SnapshotStatus status;
+};
 struct UnpublishVolume {
     VolumeKey key;
 };
@@ -186,12 +199,16 @@ struct UnpublishTree {
 struct UnpublishCertificates {
     HolderKey key;
 };
+struct UnpublishSnapshot {
+    SnapshotKey key;
+};
 /// SpaceSeen is to answer it.
 struct LookAtSpace {};
 /// VaultSeen is to answer it.
 struct LookAtVault {};
 
-using Action = std::variant<Save, Forget, StartJob, CancelJob, PublishVolume, PublishTree, PublishCertificates,
-                            UnpublishVolume, UnpublishTree, UnpublishCertificates, LookAtSpace, LookAtVault>;
+using Action =
+    std::variant<Save, Forget, StartJob, CancelJob, PublishVolume, PublishTree, PublishCertificates, PublishSnapshot,
+                 UnpublishVolume, UnpublishTree, UnpublishCertificates, UnpublishSnapshot, LookAtSpace, LookAtVault>;
 
 }  // namespace triton::volume

@@ -9,6 +9,7 @@ namespace {
 
 constexpr std::size_t uuid_length = 36;
 constexpr std::size_t longest_name = 128;
+constexpr std::size_t longest_snapshot_name = 64;  // those of a pool have 80, with a prefix
 
 bool is_name_character(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
@@ -50,6 +51,11 @@ std::optional<HolderKey> HolderKey::parse(std::string_view text) {
     auto const id = Uuid::parse(text);
     if (!id) return std::nullopt;
     return HolderKey{*id};
+}
+
+std::optional<SnapshotKey> SnapshotKey::parse(std::string_view text) {
+    if (!is_content_id(text) || text.size() > longest_snapshot_name) return std::nullopt;
+    return SnapshotKey{std::string(text)};
 }
 
 bool is_content_id(std::string_view text) {

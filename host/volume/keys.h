@@ -41,6 +41,16 @@ struct HolderKey {
     auto operator<=>(HolderKey const&) const = default;
 };
 
+/// Names a snapshot of volumes: a name as that of a content tree, with at most 64 characters.
+/// Source: EVE, pillar/types/snapshottypes.go, VolumesSnapshotConfig.Key().
+struct SnapshotKey {
+    std::string id;
+
+    [[nodiscard]] std::string const& text() const { return id; }
+    static std::optional<SnapshotKey> parse(std::string_view text);
+    auto operator<=>(SnapshotKey const&) const = default;
+};
+
 /// The name of a content tree: 1 to 128 characters of letters, digits, '.', '_' and '-', not beginning with a dot.
 bool is_content_id(std::string_view text);
 

@@ -127,6 +127,19 @@ struct ReferenceConfig {
     bool operator==(ReferenceConfig const&) const = default;
 };
 
+/// The desired state of a snapshot: it shall exist as long as somebody publishes this. It has what its volumes had when
+/// it was taken. Source: EVE, pillar/types/snapshottypes.go, VolumesSnapshotConfig.
+struct SnapshotConfig {
+    SnapshotKey key = {};
+    std::string publisher = {};
+    std::string user = {};  ///< for whom it is; empty: nobody in particular
+    std::vector<VolumeKey> volumes = {};
+    /// The volumes are given their content back once each time that this becomes larger after the snapshot was taken.
+    std::uint64_t rollbacks = 0;
+
+    bool operator==(SnapshotConfig const&) const = default;
+};
+
 /// Where content comes from. Source: EVE, pillar/types/domainmgrtypes.go, DatastoreConfig.
 struct DatastoreConfig {
     enum class Type : std::uint8_t {
@@ -188,6 +201,24 @@ struct TreeRow {
     std::string signed_by = {};  ///< whose signature was good; empty: nobody's was asked for, or there was none
 
     bool operator==(TreeRow const&) const = default;
+};
+
+/// What the database knows of a snapshot that was asked for.
+struct SnapshotRow {
+    /// As of a volume, a step is in the database before anything of it happens.
+    enum class Stage : std::uint8_t {
+        intent,        ///< it is being taken: some of the volumes can have it
+        made,          ///< each of its volumes has it
+        rolling_back,  ///< some of the volumes can have their content back. Nobody may begin to use one
+        deleting,      ///< it is being removed
+    };
+    SnapshotKey key = {};
+    Stage stage = Stage::intent;
+    std::vector<VolumeKey> volumes = {};
+    std::uint64_t rollbacks = 0;  ///< the last one that was done, or is being done
+    std::int64_t taken = 0;       ///< in seconds since 1970; 0: not yet
+
+    bool operator==(SnapshotRow const&) const = default;
 };
 
 }  // namespace triton::volume

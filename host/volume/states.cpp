@@ -20,6 +20,13 @@ std::string_view name_of(SubState state) {
     return names[static_cast<std::size_t>(state)];
 }
 
+std::string_view name_of(SnapshotState state) {
+    static constexpr std::array<std::string_view, 5> names{"INITIAL", "CREATING", "CREATED", "ROLLING_BACK",
+                                                           "DELETING"};
+    static_assert(names.size() == static_cast<std::size_t>(SnapshotState::deleting) + 1);
+    return names[static_cast<std::size_t>(state)];
+}
+
 std::string_view name_of(FailureClass failure) {
     static constexpr std::array<std::string_view, 5> names{"transient", "room", "server", "vault", "permanent"};
     static_assert(names.size() == static_cast<std::size_t>(FailureClass::permanent) + 1);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "host/volume/keys.h"
 #include "lib/base/result.h"
@@ -88,6 +89,26 @@ struct CertificatesStatus {
     std::optional<Failure> error = {};
 
     bool operator==(CertificatesStatus const&) const = default;
+};
+
+/// The state of a snapshot.
+enum class SnapshotState : std::uint8_t { initial, creating, created, rolling_back, deleting };
+
+/// "ROLLING_BACK".
+std::string_view name_of(SnapshotState state);
+
+/// What other programs are shown of a snapshot.
+struct SnapshotStatus {
+    SnapshotKey key = {};
+    std::string publisher = {};
+    std::string user = {};
+    SnapshotState state = SnapshotState::initial;
+    std::vector<VolumeKey> volumes = {};
+    std::uint64_t rollbacks = 0;  ///< the last one that was done, or is being done
+    std::int64_t taken = 0;       ///< in seconds since 1970; 0: not yet
+    std::optional<Failure> error = {};
+
+    bool operator==(SnapshotStatus const&) const = default;
 };
 
 /// What other programs are shown of a volume.

@@ -80,6 +80,32 @@ std::vector<std::string> Core::why(VolumeKey const& key) const {
     return lines;
 }
 
+std::vector<std::string> Core::why(SnapshotKey const& key) const {
+    auto const found = snapshots_.find(key);
+    if (found == snapshots_.end()) return {"no configuration names snapshot " + key.text() + ", and it does not exist"};
+    Snapshot const& snapshot = found->second;
+    SnapshotStatus const status = status_of(key, snapshot);
+    std::vector<std::string> lines{"snapshot " + key.text() + " is " + std::string(name_of(status.state))};
+    if (snapshot.running) lines.push_back("job " + std::string(name_of(snapshot.running->job.kind)) + " is running");
+    if (snapshot.saving) lines.emplace_back("its row is being saved");
+    if (snapshot.retry.failure())
+        lines.push_back(shown_failure(snapshot.retry, now_));
+    else if (status.error)
+        lines.push_back(status.error->text);
+    bool const is_taken = snapshot.row && snapshot.row->stage != SnapshotRow::Stage::intent;
+    if (auto const lacking = is_taken ? std::nullopt : lacking_volume(status.volumes)) {
+        auto const volume = volumes_.find(*lacking);
+        bool const is_configured = volume != volumes_.end() && volume->second.config;
+        lines.push_back("it waits for volume " + lacking->text() +
+                        (is_configured ? ", which is not made yet" : ", which nobody has configured"));
+    }
+    for (VolumeKey const& one : status.volumes)
+        if (auto const volume = volumes_.find(one); volume != volumes_.end() && volume->second.running)
+            lines.push_back("job " + std::string(name_of(volume->second.running->job.kind)) + " of volume " +
+                            one.text() + " is running");
+    return lines;
+}
+
 std::vector<std::string> Core::why(std::string_view content) const {
     auto const found = trees_.find(content);
     if (found == trees_.end())

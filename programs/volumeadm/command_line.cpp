@@ -17,14 +17,15 @@ bool takes_volumes(CLI::App const& command) {
 constexpr Things volumes{"VOLUME", "volumeadm list -H -o key 2>/dev/null", takes_volumes};
 
 std::vector<Offer> offers() {
-    return {{"create", "--layout", {"directory", "file"}},
-            {"import", "--format", {"raw", "iso", "qcow", "qcow2", "vmdk", "vhd", "vhdx", "container"}},
-            {"list",
-             "--kind",
-             {"volumes", "content", "blobs", "downloads", "verifications", "certificates", "users", "disks"}},
-            {"import", "--signature", {"minisign", "openpgp", "openpgp-sums", "cms", "x509"}},
-            {"maintenance", "", {"on", "off"}},
-            {"completion", "", {"bash", "zsh", "fish"}}};
+    return {
+        {"create", "--layout", {"directory", "file"}},
+        {"import", "--format", {"raw", "iso", "qcow", "qcow2", "vmdk", "vhd", "vhdx", "container"}},
+        {"list",
+         "--kind",
+         {"volumes", "content", "blobs", "downloads", "verifications", "certificates", "users", "snapshots", "disks"}},
+        {"import", "--signature", {"minisign", "openpgp", "openpgp-sums", "cms", "x509"}},
+        {"maintenance", "", {"on", "off"}},
+        {"completion", "", {"bash", "zsh", "fish"}}};
 }
 
 Outcome run_completion(Options const& options) {

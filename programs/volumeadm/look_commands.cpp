@@ -155,6 +155,17 @@ constexpr auto user_columns = std::to_array<StatusColumn>({
     {"state", "STATE", shown_state},
     {"size", "SIZE", shown_bytes<"MaxVolSize">},
 });
+constexpr auto snapshot_columns = std::to_array<StatusColumn>({
+    {"id", "SNAPSHOT", shown_key},
+    {"state", "STATE", shown_state},
+    {"count", "VOLUMES",
+     [](std::string const&, json::Object const& status) {
+         return std::to_string(json::list_of(status, "VolumeIDs").size());
+     }},
+    {"user", "USER", shown_text<"AppUUID">},
+    {"publisher", "PUBLISHER", shown_text<"Publisher">},
+    {"error", "ERROR", shown_error},
+});
 constexpr auto disk_columns = std::to_array<StatusColumn>({
     {"key", "KEY", shown_key},
     {"format", "FORMAT", shown_text<"DiskType">},
@@ -178,6 +189,7 @@ constexpr auto listed_kinds = std::to_array<Listed>({
     {"verifications", "VerifyImageStatus", verification_columns},
     {"certificates", "CertObjStatus", certificates_columns},
     {"users", "VolumeRefStatus", user_columns},
+    {"snapshots", "VolumesSnapshotStatus", snapshot_columns},
     {"disks", "AppDiskMetric", disk_columns},
 });
 
@@ -229,8 +241,11 @@ struct Meant {
 };
 
 /// What else than a volume a word can mean: the configuration that says why it is so, and its status.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 3> other_kinds{
-    {{"ContentTreeConfig", "ContentTreeStatus"}, {"CertObjConfig", "CertObjStatus"}, {"", "BlobStatus"}}};
+constexpr std::array<std::pair<std::string_view, std::string_view>, 4> other_kinds{
+    {{"ContentTreeConfig", "ContentTreeStatus"},
+     {"CertObjConfig", "CertObjStatus"},
+     {"VolumesSnapshotConfig", "VolumesSnapshotStatus"},
+     {"", "BlobStatus"}}};
 
 Result<Meant> find_meant(Options const& options, std::string const& word) {
     Statuses const volumes = TRY(read_statuses(options, "VolumeStatus"));

@@ -52,13 +52,15 @@ Result<Known> load(Options const& options) {
     auto rows = TRY(volume::Rows::open_for_reading(database));
     if (!rows) return known;
     volume::AllRows all = TRY(rows->load());
-    volume::Loaded loaded{.volumes = std::move(all.volumes), .trees = std::move(all.trees)};
+    volume::Loaded loaded{
+        .volumes = std::move(all.volumes), .trees = std::move(all.trees), .snapshots = std::move(all.snapshots)};
     struct Keep {
         volume::Loaded& into;
         void operator()(volume::VolumeConfig const& one) const { into.objects.emplace_back(one); }
         void operator()(volume::TreeConfig const& one) const { into.objects.emplace_back(one); }
         void operator()(volume::ReferenceConfig const& one) const { into.objects.emplace_back(one); }
         void operator()(volume::CertificatesConfig const& one) const { into.objects.emplace_back(one); }
+        void operator()(volume::SnapshotConfig const& one) const { into.objects.emplace_back(one); }
         void operator()(volume::DatastoreConfig const& /*one*/) const {}
     };
     for (volume::Config const& config : all.configs)
@@ -112,6 +114,12 @@ std::string write_published(json::Writer& out, volume::Action const& action, std
         status.error.reset();
         write_status(out, status, core.config(status.id));
         return status.id;
+    }
+    if (auto const* const one = std::get_if<volume::PublishSnapshot>(&action); one && kind == "VolumesSnapshotStatus") {
+        volume::SnapshotStatus status = one->status;
+        status.error.reset();
+        write_status(out, status);
+        return status.key.text();
     }
     auto const* const holder = std::get_if<volume::PublishCertificates>(&action);
     if (!holder || kind != "CertObjStatus") return {};

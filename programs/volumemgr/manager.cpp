@@ -24,8 +24,8 @@ constexpr std::size_t most_configs = 100'000;
 constexpr milliseconds short_pause{2};
 constexpr milliseconds long_pause{25};
 constexpr std::size_t many_jobs = 16;
-constexpr std::array<std::string_view, 5> config_kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
-                                                       "DatastoreConfig", "CertObjConfig"};
+constexpr std::array<std::string_view, 6> config_kinds{"VolumeConfig",    "ContentTreeConfig", "VolumeRefConfig",
+                                                       "DatastoreConfig", "CertObjConfig",     "VolumesSnapshotConfig"};
 
 BootTime boot_now() {
     timespec now{};
@@ -51,6 +51,10 @@ std::optional<FileSystem> file_system_for(Order const& order) {
         case Job::Kind::drop:
         case Job::Kind::fetch_certificates:
         case Job::Kind::drop_certificates: return std::nullopt;
+        case Job::Kind::take_snapshot:
+        case Job::Kind::roll_back:
+        case Job::Kind::delete_snapshot:
+            return file_system_of(std::ranges::any_of(order.volumes, &VolumeRow::is_in_vault));
     }
     std::unreachable();
 }
@@ -58,12 +62,13 @@ std::optional<FileSystem> file_system_for(Order const& order) {
 std::string text_of(VolumeKey const& key) { return key.text(); }
 std::string text_of(ReferenceKey const& key) { return key.text(); }
 std::string text_of(HolderKey const& key) { return key.text(); }
+std::string text_of(SnapshotKey const& key) { return key.text(); }
 std::string text_of(std::string const& key) { return key; }
 
 /// The kind and key of what the core forgets.
 Manager::Name name_of_object(ObjectKey const& object) {
-    constexpr std::array<std::string_view, 4> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
-                                                    "CertObjConfig"};
+    constexpr std::array<std::string_view, 5> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
+                                                    "CertObjConfig", "VolumesSnapshotConfig"};
     static_assert(kinds.size() == std::variant_size_v<ObjectKey>);
     return {std::string(kinds[object.index()]), std::visit([](auto const& key) { return text_of(key); }, object)};
 }
@@ -87,7 +92,8 @@ Manager::Manager(EventLoop& loop, log::Log& log, Settings settings, Board& board
 Manager::~Manager() = default;
 
 void Manager::begin(AllRows rows, std::function<void()> begun) {
-    Loaded loaded{.volumes = std::move(rows.volumes), .trees = std::move(rows.trees)};
+    Loaded loaded{
+        .volumes = std::move(rows.volumes), .trees = std::move(rows.trees), .snapshots = std::move(rows.snapshots)};
     for (Config& config : rows.configs) {
         struct Keep {
             Loaded& into;
@@ -96,6 +102,7 @@ void Manager::begin(AllRows rows, std::function<void()> begun) {
             void operator()(ReferenceConfig const& one) const { into.objects.emplace_back(one); }
             void operator()(DatastoreConfig const& /*one*/) const {}
             void operator()(CertificatesConfig const& one) const { into.objects.emplace_back(one); }
+            void operator()(SnapshotConfig const& one) const { into.objects.emplace_back(one); }
         };
         std::visit(Keep{loaded}, config);
         std::string key = key_of(config);
@@ -248,6 +255,7 @@ void Manager::tell_core(Config const& config) {
         // Content that has waited for it, or failed because of how it was, is tried again.
         void operator()(DatastoreConfig const& /*one*/) const { manager.feed(RetryAsked{}); }
         void operator()(CertificatesConfig const& one) const { manager.feed(Put{one}); }
+        void operator()(SnapshotConfig const& one) const { manager.feed(Put{one}); }
     };
     std::visit(Tell{*this}, config);
 }
@@ -313,6 +321,7 @@ void Manager::forget(Name const& name) {
     if (auto const* const volume = std::get_if<VolumeConfig>(&config)) feed(Removed{volume->key});
     if (auto const* const tree = std::get_if<TreeConfig>(&config)) feed(Removed{tree->id});
     if (auto const* const certificates = std::get_if<CertificatesConfig>(&config)) feed(Removed{certificates->key});
+    if (auto const* const snapshot = std::get_if<SnapshotConfig>(&config)) feed(Removed{snapshot->key});
     if (auto const* const reference = std::get_if<ReferenceConfig>(&config)) {
         feed(Removed{reference->key});
         board_.remove("VolumeRefStatus", reference->key.text());
@@ -429,6 +438,10 @@ std::vector<std::string> Manager::why(std::string_view kind, std::string const& 
         auto const holder = HolderKey::parse(key);
         return holder ? core_.why(*holder) : std::vector<std::string>{json::shown(key) + " is no UUID"};
     }
+    if (kind == config_kinds[5]) {
+        auto const snapshot = SnapshotKey::parse(key);
+        return snapshot ? core_.why(*snapshot) : std::vector<std::string>{json::shown(key) + " is no SnapshotID"};
+    }
     auto const parsed = VolumeKey::parse(key);
     if (!parsed) return {json::shown(key) + " is no volume: expected UUID#GENERATION"};
     return core_.why(*parsed);
@@ -497,6 +510,14 @@ void Manager::perform(Action const& action) {
             write_status(out, one.status, manager.core_.config(one.status.key));
             manager.board_.publish("CertObjStatus", one.status.key.text(), std::move(out).text());
         }
+        void operator()(PublishSnapshot const& one) const {
+            json::Writer out;
+            write_status(out, one.status);
+            manager.board_.publish("VolumesSnapshotStatus", one.status.key.text(), std::move(out).text());
+        }
+        void operator()(UnpublishSnapshot const& one) const {
+            manager.board_.remove("VolumesSnapshotStatus", one.key.text());
+        }
         void operator()(UnpublishCertificates const& one) const {
             manager.board_.remove("CertObjStatus", one.key.text());
         }
@@ -515,8 +536,10 @@ void Manager::perform_save(Save const& save) {
             return {row, SetPromise{row.key, row.is_in_vault ? vault_device : device, row.bytes}};
         }
         std::vector<Change> operator()(TreeRow const& row) const { return {row}; }
+        std::vector<Change> operator()(SnapshotRow const& row) const { return {row}; }
         std::vector<Change> operator()(Save::EraseVolume const& one) const { return {one}; }
         std::vector<Change> operator()(Save::EraseTree const& one) const { return {one}; }
+        std::vector<Change> operator()(Save::EraseSnapshot const& one) const { return {one}; }
     };
     SaveId const id = save.id;
     keeper_.write(std::visit(Make{in_clear_.device, in_vault_.device}, save.change),
@@ -543,6 +566,12 @@ Order Manager::order_of(Job const& job) const {
                                                               : std::nullopt;
     CertificatesConfig const* const certificates = holder ? core_.config(*holder) : nullptr;
     if (certificates) order.certificates = *certificates;
+    if (SnapshotRow const* const snapshot = core_.row(job.snapshot)) {
+        for (VolumeKey const& key : snapshot->volumes) {
+            VolumeRow const* const row = core_.row(key);
+            if (row && row->stage == VolumeRow::Stage::made) order.volumes.push_back(*row);
+        }
+    }
     std::vector<Uuid> const none;
     for (Uuid const& id : order.tree ? order.tree->datastores : certificates ? certificates->datastores : none) {
         if (Config const* const config = find("DatastoreConfig", id.text()))
@@ -594,7 +623,8 @@ void Manager::finish(JobId id, Result<Answer> const& answer) {
                             .digest = answer->digest,
                             .bytes = answer->bytes,
                             .image = answer->image,
-                            .signed_by = answer->signed_by});
+                            .signed_by = answer->signed_by,
+                            .taken = answer->taken});
     if (running.is_cancelled) return feed(JobCancelled{id});
     Failure failure{class_of(answer.error().kind, asks_a_server(running.kind)), answer.error().text()};
     log_.write(log::LogLevel::warning, "job-failed", std::string(name_of(running.kind)) + ": " + answer.error().text());

@@ -177,7 +177,7 @@ def test_what_a_volume_takes_is_a_metric(manager):
     client.wait("AppDiskMetric", key, is_gone)
 
 
-@pytest.mark.parametrize("kind", ["volumes", "content", "blobs", "downloads", "verifications", "certificates", "users", "disks"])
+@pytest.mark.parametrize("kind", ["volumes", "content", "blobs", "downloads", "verifications", "certificates", "users", "snapshots", "disks"])
 def test_each_kind_is_listed(kind, manager):
     manager.start()
     (header,) = run(manager, "list", "-k", kind).stdout.splitlines()

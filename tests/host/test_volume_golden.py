@@ -80,6 +80,7 @@ def test_what_was_recorded_is_adopted(recorded):
                 client.wait(kind, key, is_loaded)
             elif key != unclaimed:
                 check({key: client.wait(kind, key, lambda one: one is not None)}, {key: status})
+    client.wait("VolumeStatus", unclaimed, is_gone)  # its publisher has not repeated it
     # Nothing was fetched, made again, or lost.
     assert manager.blobs() == blobs
     assert (manager.tree(f"{uuid(1)}#0") / "root/file").read_text() == "kept"

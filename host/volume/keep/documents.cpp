@@ -18,11 +18,12 @@ constexpr std::size_t longest_display_name = 128;
 constexpr std::size_t longest_signature = 16 << 10;
 constexpr std::size_t most_datastores = 16;
 constexpr std::size_t most_certificates = 16;
+constexpr std::size_t most_volumes_of_snapshot = 64;
 constexpr std::int64_t largest_size = std::int64_t{1} << 60;
 constexpr std::size_t longest_publisher = 32;
 
-constexpr std::array<std::string_view, 5> kinds{"VolumeConfig", "ContentTreeConfig", "VolumeRefConfig",
-                                                "DatastoreConfig", "CertObjConfig"};
+constexpr std::array<std::string_view, 6> kinds{"VolumeConfig",    "ContentTreeConfig", "VolumeRefConfig",
+                                                "DatastoreConfig", "CertObjConfig",     "VolumesSnapshotConfig"};
 static_assert(kinds.size() == std::variant_size_v<Config>);
 
 /// Takes the members of an object one by one; what nobody took in the end is unknown. The first error stays.
@@ -106,6 +107,22 @@ public:
             auto const parsed = written ? Uuid::parse(*written) : std::nullopt;
             if (!parsed) return wrong(name, "expected a list of UUIDs"), all;
             all.push_back(*parsed);
+        }
+        return all;
+    }
+
+    std::vector<VolumeKey> volumes(std::string_view name, std::size_t most) {
+        std::vector<VolumeKey> all;
+        json::Node const* const node = take(name);
+        auto const* const list = node ? node->get<json::Array>() : nullptr;
+        if (!list || list->empty() || list->size() > most)
+            return wrong(name, "expected 1 to " + std::to_string(most) + " volumes"), all;
+        for (json::Node const& one : *list) {
+            auto const* const written = one.get<std::string>();
+            auto const key = written ? VolumeKey::parse(*written) : std::nullopt;
+            if (!key) return wrong(name, "expected a list of UUID#GENERATION"), all;
+            if (std::ranges::find(all, *key) != all.end()) return wrong(name, key->text() + " is there twice"), all;
+            all.push_back(*key);
         }
         return all;
     }
@@ -348,9 +365,31 @@ Result<Config> read_certificates(json::Object const& object, std::string_view pu
     return config;
 }
 
+Result<Config> read_snapshot(json::Object const& object, std::string_view publisher) {
+    Members in("VolumesSnapshotConfig", object);
+    SnapshotConfig config{.publisher = std::string(publisher)};
+    auto const key = SnapshotKey::parse(in.text("SnapshotID"));
+    if (!key) in.wrong("SnapshotID", "it is missing, or no name of at most 64 characters of [A-Za-z0-9._-]");
+    config.key = key.value_or(SnapshotKey{});
+    config.user = in.text("AppUUID");
+    if (!config.user.empty() && !is_content_id(config.user))
+        in.wrong("AppUUID", "it has other characters than [A-Za-z0-9._-]");
+    config.volumes = in.volumes("VolumeIDs", most_volumes_of_snapshot);
+    config.rollbacks = in.number("RollbackCounter");
+    TRY(in.end());
+    return config;
+}
+
 void write_error(json::Writer& out, std::optional<Failure> const& error) {
     if (!error) return;
     out.key("Error").open('{').member("Class", name_of(error->failure)).member("Text", error->text).close('}');
+}
+
+void write_volumes(json::Writer& out, std::vector<VolumeKey> const& volumes) {
+    out.key("VolumeIDs").open('[');
+    for (VolumeKey const& volume : volumes)
+        out.value(volume.text());
+    out.close(']');
 }
 
 /// A digest as EVE writes it.
@@ -413,6 +452,12 @@ struct ConfigWriter {
             out.open('{').member("RelativeURL", one.name).member("ImageSha256", hex_of(one.digest)).close('}');
         out.close(']');
     }
+    void operator()(SnapshotConfig const& config) const {
+        out.member("SnapshotID", config.key.text());
+        if (!config.user.empty()) out.member("AppUUID", config.user);
+        write_volumes(out, config.volumes);
+        out.member("RollbackCounter", config.rollbacks);
+    }
 };
 
 }  // namespace
@@ -426,6 +471,7 @@ std::string key_of(Config const& config) {
         std::string operator()(ReferenceConfig const& one) const { return one.key.text(); }
         std::string operator()(DatastoreConfig const& one) const { return one.id.text(); }
         std::string operator()(CertificatesConfig const& one) const { return one.key.text(); }
+        std::string operator()(SnapshotConfig const& one) const { return one.key.text(); }
     };
     return std::visit(Key{}, config);
 }
@@ -440,6 +486,7 @@ Result<Config> read_config(std::string_view kind, json::Object const& object, st
     if (kind == kinds[2]) return read_reference(object, publisher);
     if (kind == kinds[3]) return read_datastore(object, publisher);
     if (kind == kinds[4]) return read_certificates(object, publisher);
+    if (kind == kinds[5]) return read_snapshot(object, publisher);
     return fail("there are no objects of kind " + json::shown(kind));
 }
 
@@ -541,6 +588,17 @@ void write_status(json::Writer& out, CertificatesStatus const& status, Certifica
          config ? config->certificates : std::vector<CertificatesConfig::Certificate>())
         out.open('{').member("RelativeURL", one.name).member("ImageSha256", hex_of(one.digest)).close('}');
     out.close(']');
+    write_error(out, status.error);
+    out.close('}');
+}
+
+void write_status(json::Writer& out, SnapshotStatus const& status) {
+    out.open('{').member("SnapshotID", status.key.text()).member("Publisher", status.publisher);
+    if (!status.user.empty()) out.member("AppUUID", status.user);
+    out.member("State", name_of(status.state));
+    write_volumes(out, status.volumes);
+    out.member("RollbackCounter", status.rollbacks);
+    if (status.taken != 0) out.member("TimeCreated", status.taken);
     write_error(out, status.error);
     out.close('}');
 }

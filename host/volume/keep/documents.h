@@ -14,9 +14,11 @@
 namespace triton::volume {
 
 /// Everything that a publisher can publish. The JSON of each has the names of EVE.
-using Config = std::variant<VolumeConfig, TreeConfig, ReferenceConfig, DatastoreConfig, CertificatesConfig>;
+using Config =
+    std::variant<VolumeConfig, TreeConfig, ReferenceConfig, DatastoreConfig, CertificatesConfig, SnapshotConfig>;
 
-/// "VolumeConfig", "ContentTreeConfig", "VolumeRefConfig", "DatastoreConfig", "CertObjConfig".
+/// "VolumeConfig", "ContentTreeConfig", "VolumeRefConfig", "DatastoreConfig", "CertObjConfig",
+/// "VolumesSnapshotConfig".
 std::string_view kind_of(Config const& config);
 /// Its key among objects of its kind.
 std::string key_of(Config const& config);
@@ -41,5 +43,6 @@ void write_download(json::Writer& out, BlobStatus const& status);
 void write_verification(json::Writer& out, BlobStatus const& status);
 void write_status(json::Writer& out, TreeStatus const& status, TreeConfig const* config);
 void write_status(json::Writer& out, CertificatesStatus const& status, CertificatesConfig const* config);
+void write_status(json::Writer& out, SnapshotStatus const& status);
 
 }  // namespace triton::volume

@@ -1,5 +1,6 @@
 #include "host/volume/keep/rows.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace triton::volume {
 
 namespace {
 
-constexpr std::array<content::Migration, 2> migrations{{
+constexpr std::array<content::Migration, 3> migrations{{
     {R"(
 CREATE TABLE volume_object (
     kind TEXT NOT NULL,
@@ -41,6 +42,16 @@ INSERT INTO volume_fact VALUES ('epoch', lower(hex(randomblob(8))));
 ALTER TABLE volume_content ADD COLUMN demand TEXT NOT NULL DEFAULT '';
 ALTER TABLE volume_content ADD COLUMN signed_by TEXT NOT NULL DEFAULT '';
 )"},
+    // volumes: their keys, each with a space before and after it.
+    {R"(
+CREATE TABLE volume_snapshot (
+    id TEXT PRIMARY KEY NOT NULL,
+    stage INTEGER NOT NULL,
+    volumes TEXT NOT NULL,
+    rollbacks INTEGER NOT NULL,
+    taken INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+)"},
 }};
 
 std::unexpected<Error> broken(std::string const& what) {
@@ -61,6 +72,32 @@ Result<VolumeRow> volume_of(content::Statement const& row) {
                      .unclaimed_seconds = row.integer(6)};
 }
 
+std::string text_of(std::vector<VolumeKey> const& volumes) {
+    std::string text = " ";
+    for (VolumeKey const& volume : volumes)
+        text += volume.text() + " ";
+    return text;
+}
+
+Result<SnapshotRow> snapshot_of(content::Statement const& row) {
+    auto const key = SnapshotKey::parse(row.text(0));
+    if (!key || row.integer(1) < 0 || row.integer(1) > static_cast<int>(SnapshotRow::Stage::deleting))
+        return broken("a snapshot " + row.text(0) + " of stage " + row.text(1));
+    SnapshotRow snapshot{.key = *key,
+                         .stage = static_cast<SnapshotRow::Stage>(row.integer(1)),
+                         .rollbacks = static_cast<std::uint64_t>(row.integer(3)),
+                         .taken = row.integer(4)};
+    std::string const volumes = row.text(2);
+    for (std::size_t begin = 1; begin < volumes.size();) {
+        std::size_t const end = std::min(volumes.find(' ', begin), volumes.size());
+        auto const volume = VolumeKey::parse(volumes.substr(begin, end - begin));
+        if (!volume) return broken("a snapshot " + row.text(0) + " of volumes" + volumes);
+        snapshot.volumes.push_back(*volume);
+        begin = end + 1;
+    }
+    return snapshot;
+}
+
 Result<Config> config_of(content::Statement const& row) {
     json::ProblemList problems(1);
     auto const node = json::read_json(row.text(2), {}, problems);
@@ -74,6 +111,8 @@ struct Apply {
     content::Database& database;
 
     Result<> operator()(Config const& config) const {
+        if (auto const* const reference = std::get_if<ReferenceConfig>(&config))
+            TRY(check_not_rolling_back(database, reference->key.volume));
         return run(
             "INSERT INTO volume_object VALUES (?, ?, ?, ?) ON CONFLICT (kind, key) DO UPDATE SET "
             "publisher = excluded.publisher, config = excluded.config",
@@ -93,6 +132,19 @@ struct Apply {
     Result<> operator()(TreeRow const& row) const {
         return run("INSERT OR REPLACE INTO volume_content VALUES (?, ?, ?, ?, ?, ?, ?)", row.id, row.digest, row.image,
                    row.is_loaded, row.bytes, row.demand, row.signed_by);
+    }
+    Result<> operator()(SnapshotRow const& row) const {
+        // From here on nobody can begin to use its volumes: see check_not_rolling_back().
+        if (row.stage == SnapshotRow::Stage::rolling_back)
+            for (VolumeKey const& volume : row.volumes)
+                for (ReferenceConfig const& one : TRY(references_to(database, volume)))
+                    return fail(ErrorKind::refused, "volume " + volume.text() + " is used by " + shown_user(one) +
+                                                        "; it is rolled back when nobody uses it");
+        return run("INSERT OR REPLACE INTO volume_snapshot VALUES (?, ?, ?, ?, ?)", row.key.text(),
+                   static_cast<int>(row.stage), text_of(row.volumes), row.rollbacks, row.taken);
+    }
+    Result<> operator()(Save::EraseSnapshot const& one) const {
+        return run("DELETE FROM volume_snapshot WHERE id = ?", one.key.text());
     }
     Result<> operator()(Save::EraseVolume const& one) const {
         TRY(run("DELETE FROM promises WHERE key = ?", "volume " + one.key.text()));
@@ -132,6 +184,14 @@ private:
 
 }  // namespace
 
+Result<> check_not_rolling_back(content::Database& database, VolumeKey const& key) {
+    content::Statement rows =
+        TRY(database.query("SELECT id FROM volume_snapshot WHERE stage = ? AND instr(volumes, ?) > 0",
+                           static_cast<int>(SnapshotRow::Stage::rolling_back), " " + key.text() + " "));
+    if (!TRY(rows.step())) return {};
+    return fail(ErrorKind::refused, "volume " + key.text() + " is being rolled back to snapshot " + rows.text(0));
+}
+
 Result<Rows> Rows::open(content::Database& database) {
     TRY(database.migrate("volume", migrations));
     return Rows(database, migrations.size());
@@ -170,6 +230,12 @@ Result<AllRows> Rows::load() {
                                             .state = State::loaded,
                                             .bytes = bytes,
                                             .total_bytes = bytes});
+    }
+    if (version_ >= 3) {
+        content::Statement snapshots =
+            TRY(database_->query("SELECT id, stage, volumes, rollbacks, taken FROM volume_snapshot"));
+        while (TRY(snapshots.step()))
+            all.snapshots.push_back(TRY(snapshot_of(snapshots)));
     }
     content::Statement objects = TRY(database_->query("SELECT kind, publisher, config FROM volume_object"));
     while (TRY(objects.step()))

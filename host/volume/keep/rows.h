@@ -33,16 +33,21 @@ struct SetWritten {
     std::uint64_t device = 0;
     std::uint64_t written = 0;
 };
-using Change =
-    std::variant<Config, EraseConfig, VolumeRow, TreeRow, Save::EraseVolume, Save::EraseTree, SetPromise, SetWritten>;
+using Change = std::variant<Config, EraseConfig, VolumeRow, TreeRow, SnapshotRow, Save::EraseVolume, Save::EraseTree,
+                            Save::EraseSnapshot, SetPromise, SetWritten>;
 
 /// Everything that is in the database.
 struct AllRows {
     std::vector<VolumeRow> volumes;
     std::vector<TreeRow> trees;
     std::vector<Config> configs;
+    std::vector<SnapshotRow> snapshots = {};
     std::map<std::string, std::vector<BlobStatus>> blobs = {};  ///< that content trees keep
 };
+
+/// Errors: `refused`: a snapshot is being given back to the volume, which nobody can begin to use; those of the
+/// database, whose tables must be up to date.
+Result<> check_not_rolling_back(content::Database& database, VolumeKey const& key);
 
 /// The tables of the area "volume" in content.db: what was published, and what was made of it.
 class Rows {

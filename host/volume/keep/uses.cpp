@@ -172,6 +172,7 @@ Result<> Uses::check(Use const& use, std::string const& user, Rules const& rules
     if (!volume) return fail(ErrorKind::not_found, what + " does not exist; volumeadm list shows all");
     if (volume->row && volume->row->stage == VolumeRow::Stage::deleting && !volume->is_configured)
         return fail(ErrorKind::refused, what + " is being deleted");
+    TRY(check_not_rolling_back(*database_, use.volume));
     if (volume->is_read_only && !use.is_read_only)
         return fail(ErrorKind::refused, what + R"( is read-only: it needs "options": ["ro"])");
     for (ReferenceConfig const& other : TRY(references_to(*database_, use.volume))) {

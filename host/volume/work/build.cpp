@@ -281,30 +281,39 @@ Result<> Workbench::limit(storage::Pool& pool, storage::TreeName const& tree, st
 
 Result<> Workbench::grow(Order const& order) {
     VolumeRow const& row = *order.row;
-    storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
     auto const pool = TRY(pool_of(row.is_in_vault));
-    if (layout_of(row.format) == Layout::directory) return limit(*pool, tree, order.job.bytes);
+    return set_size(row, *pool, order.job.bytes, order.cancel);
+}
+
+namespace {
+
+/// Its header is checked before and after: whoever used the volume may have changed it since it was made.
+Result<> grow_qcow2(int file, std::uint64_t bytes, int cancel) {
+    content::JobSettings const settings{.role = {}, .cancel = cancel};
+    std::uint64_t const before = TRY(content::check_disk(settings, disk::Format::qcow2, file));
+    if (before >= bytes) return {};
+    TRY(content::resize_disk(settings, disk::Format::qcow2, file, bytes));
+    std::uint64_t const after = TRY(content::check_disk(settings, disk::Format::qcow2, file));
+    if (after >= bytes) return {};
+    return fail(ErrorKind::corrupt, "qemu-img has left a disk of " + std::to_string(after) + " bytes");
+}
+
+}  // namespace
+
+/// Gives a volume that many bytes, if it has less, and makes that durable.
+Result<> Workbench::set_size(VolumeRow const& row, storage::Pool& pool, std::uint64_t bytes, int cancel) {
+    storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
+    if (layout_of(row.format) == Layout::directory) return limit(pool, tree, bytes);
     std::string const name = file_name(row.key, row.format);
     if (row.format != Format::raw && row.format != Format::qcow2)
         return fail(ErrorKind::unsupported, std::string(name_of(row.format)) + " files cannot grow; generation " +
                                                 std::to_string(row.key.generation + 1) + " is needed");
-    UniqueFd const directory = TRY(pool->open(tree));
+    UniqueFd const directory = TRY(pool.open(tree));
     UniqueFd const file{::openat(directory.get(), name.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW)};
     if (!file) return fail(errno, "open " + name);
-    TRY(row.format == Format::raw ? extend(file.get(), order.job.bytes, name) : grow_qcow2(order, file.get()));
+    TRY(row.format == Format::raw ? extend(file.get(), bytes, name) : grow_qcow2(file.get(), bytes, cancel));
     if (::fsync(file.get()) != 0) return fail(errno, "make " + name + " durable");
     return {};
-}
-
-/// Its header is looked at again: whoever used the volume may have changed it since it was made.
-Result<> Workbench::grow_qcow2(Order const& order, int file) {
-    content::JobSettings const settings{.role = {}, .cancel = order.cancel};
-    std::uint64_t const before = TRY(content::check_disk(settings, disk::Format::qcow2, file));
-    if (before >= order.job.bytes) return {};
-    TRY(content::resize_disk(settings, disk::Format::qcow2, file, order.job.bytes));
-    std::uint64_t const after = TRY(content::check_disk(settings, disk::Format::qcow2, file));
-    if (after >= order.job.bytes) return {};
-    return fail(ErrorKind::corrupt, "qemu-img has left a disk of " + std::to_string(after) + " bytes");
 }
 
 Result<> Workbench::destroy(Order const& order) {

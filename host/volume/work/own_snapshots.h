@@ -19,6 +19,9 @@ inline constexpr std::string_view clone_snapshot_prefix = "triton-clone-";
 /// One of its own for each clone: two at once do not meet.
 Result<storage::SnapshotName> clone_snapshot(VolumeKey const& clone);
 
+/// What the pool calls a snapshot that somebody has published.
+Result<storage::SnapshotName> published_snapshot(SnapshotKey const& key);
+
 /// Lets one process at a time send a volume, until the descriptor is closed. `links`: the directory of Place.
 /// Errors: `busy`: another one sends it; those of open(2).
 Result<UniqueFd> lock_for_sending(std::string const& links, VolumeKey const& key);

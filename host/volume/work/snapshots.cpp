@@ -1,6 +1,7 @@
 // Snapshots of volumes: those that somebody asks for, and those that this program makes for a while.
 
 #include <cerrno>
+#include <ctime>
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -26,6 +27,10 @@ Result<storage::SnapshotName> snapshot_name(std::string const& name) {
 Result<storage::SnapshotName> clone_snapshot(VolumeKey const& clone) {
     return storage::SnapshotName::parse(std::string(clone_snapshot_prefix) + clone.id.text() + "." +
                                         std::to_string(clone.generation));
+}
+
+Result<storage::SnapshotName> published_snapshot(SnapshotKey const& key) {
+    return storage::SnapshotName::parse("triton-object-" + key.text());
 }
 
 Result<UniqueFd> lock_file(std::string const& links, std::string const& name, std::string const& busy) {
@@ -73,28 +78,64 @@ Result<> Workbench::forget_own_snapshots(std::vector<VolumeRow> const& rows) {
     return {};
 }
 
-Result<> Workbench::snapshot(VolumeRow const& row, std::string const& name) {
+Result<> Workbench::take(VolumeRow const& row, storage::SnapshotName const& name) {
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
-    storage::SnapshotName const snapshot = TRY(snapshot_name(name));
     auto const pool = TRY(pool_of(row.is_in_vault));
     {
         // What a user has written before is in it.
         UniqueFd const directory = TRY(pool->open(tree));
         if (::syncfs(directory.get()) != 0) return fail(errno, "make " + tree.text() + " durable");
     }
-    return pool->snapshot(tree, snapshot);
+    return pool->snapshot(tree, name);
 }
 
-Result<> Workbench::rollback(VolumeRow const& row, std::string const& name) {
+/// The volume keeps the size that it has, which may be larger than that of then.
+Result<> Workbench::give_back(VolumeRow const& row, storage::SnapshotName const& name, int cancel) {
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
     auto const pool = TRY(pool_of(row.is_in_vault));
-    return pool->rollback(tree, TRY(snapshot_name(name)));
+    TRY(pool->rollback(tree, name));
+    bool const can_grow =
+        row.format == Format::raw || row.format == Format::qcow2 || layout_of(row.format) == Layout::directory;
+    return row.bytes > 0 && can_grow ? set_size(row, *pool, row.bytes, cancel) : Result<>();
+}
+
+Result<> Workbench::snapshot(VolumeRow const& row, std::string const& name) { return take(row, TRY(snapshot_name(name))); }
+
+Result<> Workbench::rollback(VolumeRow const& row, std::string const& name) {
+    return give_back(row, TRY(snapshot_name(name)), -1);
 }
 
 Result<> Workbench::delete_snapshot(VolumeRow const& row, std::string const& name) {
     storage::TreeName const tree = TRY(tree_of(row.key, row.is_in_vault));
     auto const pool = TRY(pool_of(row.is_in_vault));
     return pool->delete_snapshot(tree, TRY(snapshot_name(name)));
+}
+
+/// An attempt before may have been killed in its middle: all volumes are taken again, so that they are of about one
+/// time.
+Result<Answer> Workbench::take_snapshot(Order const& order) {
+    storage::SnapshotName const name = TRY(published_snapshot(order.job.snapshot));
+    TRY(delete_snapshot(order));
+    Answer const answer{.taken = std::time(nullptr)};
+    for (VolumeRow const& row : order.volumes)
+        TRY(take(row, name));
+    return answer;
+}
+
+Result<> Workbench::roll_back(Order const& order) {
+    storage::SnapshotName const name = TRY(published_snapshot(order.job.snapshot));
+    for (VolumeRow const& row : order.volumes)
+        TRY(give_back(row, name, order.cancel));
+    return {};
+}
+
+Result<> Workbench::delete_snapshot(Order const& order) {
+    storage::SnapshotName const name = TRY(published_snapshot(order.job.snapshot));
+    for (VolumeRow const& row : order.volumes) {
+        auto const pool = TRY(pool_of(row.is_in_vault));
+        TRY(unless_missing(pool->delete_snapshot(TRY(tree_of(row.key, row.is_in_vault)), name)));
+    }
+    return {};
 }
 
 Result<std::vector<storage::SnapshotFacts>> Workbench::snapshots(VolumeRow const& row) {

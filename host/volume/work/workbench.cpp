@@ -1,5 +1,6 @@
 #include "host/volume/work/workbench.h"
 
+#include <algorithm>
 #include <charconv>
 #include <utility>
 
@@ -58,7 +59,8 @@ Result<Answer> Workbench::run(Order const& order) {
         if (!done) return std::unexpected(done.error());
         return Answer{};
     };
-    bool const is_in_vault = order.job.content.empty() && order.row && order.row->is_in_vault;
+    bool const is_in_vault = (order.job.content.empty() && order.row && order.row->is_in_vault) ||
+                             std::ranges::any_of(order.volumes, &VolumeRow::is_in_vault);
     if (is_in_vault) {
         VaultState state = look_at_vault();
         if (!state.is_unlocked) return Answer{.vault_problem = std::move(state.reason)};
@@ -75,6 +77,9 @@ Result<Answer> Workbench::run(Order const& order) {
         case Job::Kind::destroy: return without_answer(destroy(order));
         case Job::Kind::fetch_certificates: return without_answer(fetch_certificates(order));
         case Job::Kind::drop_certificates: return without_answer(drop_certificates(order.job.holder));
+        case Job::Kind::take_snapshot: return take_snapshot(order);
+        case Job::Kind::roll_back: return without_answer(roll_back(order));
+        case Job::Kind::delete_snapshot: return without_answer(delete_snapshot(order));
     }
     std::unreachable();
 }

@@ -44,6 +44,7 @@ struct Order {
     std::optional<TreeRow> tree_row = {};
     std::optional<CertificatesConfig> certificates = {};  ///< of the holder, or of the signer of the content
     std::vector<DatastoreConfig> datastores = {};         ///< in the order of their attempts
+    std::vector<VolumeRow> volumes = {};                  ///< of a snapshot: those that are made
     int cancel = -1;                                      ///< readable: give up. Borrowed
     std::function<void(JobProgress const&)> progress = {};
     std::function<void(BlobStatus const&)> blob = {};  ///< one of several of a content tree
@@ -55,6 +56,7 @@ struct Answer {
     std::uint64_t bytes = 0;             ///< of a fetch
     std::string signed_by = {};          ///< of a fetch
     std::vector<BlobStatus> blobs = {};  ///< of a fetch: all that the content tree keeps
+    std::int64_t taken = 0;              ///< of a snapshot: when, in seconds since 1970
     /// Of a build: what it needs is not in the store. It was not made.
     bool is_content_lost = false;
     /// Of a volume in the vault: why nothing was done; empty: it was.
@@ -138,10 +140,17 @@ private:
     Result<> make_seed(Order const& order, int file);
     Result<std::uint64_t> check_disk(Order const& order, content::Digest const& digest, int blob);
     Result<> grow(Order const& order);
-    Result<> grow_qcow2(Order const& order, int file);
+    Result<> set_size(VolumeRow const& row, storage::Pool& pool, std::uint64_t bytes, int cancel);
     Result<> destroy(Order const& order);
     Result<> limit(storage::Pool& pool, storage::TreeName const& tree, std::uint64_t bytes);
     void link(storage::Pool const& pool, VolumeRow const& row) const;
+
+    // snapshots.cpp
+    Result<> take(VolumeRow const& row, storage::SnapshotName const& name);
+    Result<> give_back(VolumeRow const& row, storage::SnapshotName const& name, int cancel);
+    Result<Answer> take_snapshot(Order const& order);
+    Result<> roll_back(Order const& order);
+    Result<> delete_snapshot(Order const& order);
 
     // fetch.cpp
     Result<Answer> resolve(Order const& order);

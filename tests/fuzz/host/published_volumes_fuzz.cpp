@@ -51,6 +51,9 @@ struct CheckKey {
         require(one.path.empty() || is_inside(one.path));
         require(one.credentials.empty() || one.credentials.front() == '/');
     }
+    void operator()(volume::SnapshotConfig const& one) const {
+        require(volume::SnapshotKey::parse(key) == one.key && !one.volumes.empty());
+    }
     void operator()(volume::CertificatesConfig const& one) const {
         require(volume::HolderKey::parse(key) == one.key);
         require(!one.datastores.empty() && !one.certificates.empty());

@@ -60,6 +60,12 @@ def signed_objects(store):
                             "StorageConfigList": [{"RelativeURL": "leaf.pem", "ImageSha256": sha256((AREA / "images/leaf.pem").read_bytes())}]}
 
 
+def snapshot_objects():
+    """What version 3 has besides."""
+    yield "VolumesSnapshotConfig", {"SnapshotID": uuid(8), "VolumeIDs": [f"{uuid(1)}#0", f"{uuid(2)}#3"], "AppUUID": "web",
+                                    "RollbackCounter": 1}
+
+
 def record(number):
     shutil.rmtree(AREA, ignore_errors=True)
     AREA.mkdir(mode=0o755)
@@ -70,7 +76,7 @@ def record(number):
     manager.start()
     client = manager.client()
     store = uuid(100)
-    objects = [*plain_objects(store), *(signed_objects(store) if number >= 2 else [])]
+    objects = [*plain_objects(store), *(signed_objects(store) if number >= 2 else []), *(snapshot_objects() if number >= 3 else [])]
     client.put(*objects)
     for kind, config in objects:
         if kind == "VolumeConfig":
@@ -79,12 +85,15 @@ def record(number):
             client.wait("ContentTreeStatus", config["ContentID"], is_loaded)
         elif kind == "CertObjConfig":
             client.wait("CertObjStatus", config["UUID"], is_loaded)
+        elif kind == "VolumesSnapshotConfig":
+            client.wait("VolumesSnapshotStatus", config["SnapshotID"], lambda status: status and status["State"] == "CREATED")
     (manager.tree(f"{uuid(1)}#0") / "root/file").write_text("kept")
     # One that nobody claims any more, and whose time has not come.
     key, wanted = volume(7)
     client.put(wanted, publisher="files")
     client.wait("VolumeStatus", key, is_created)
-    kinds = ("VolumeStatus", "ContentTreeStatus", "VolumeRefStatus", *(["CertObjStatus"] if number >= 2 else []))
+    kinds = ("VolumeStatus", "ContentTreeStatus", "VolumeRefStatus", *(["CertObjStatus"] if number >= 2 else []),
+             *(["VolumesSnapshotStatus"] if number >= 3 else []))
     statuses = {kind: {key: status for (_, key), status in sorted(client.statuses(kind).items())} for kind in kinds}
     manager.end()
     facts = {"objects": [{"kind": kind, "config": config} for kind, config in objects], "statuses": statuses, "disk": sha256(DISK)}

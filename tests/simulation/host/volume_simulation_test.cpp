@@ -23,6 +23,8 @@ TEST(VolumeSimulation, WhatIsWantedComesToExistAndNothingElseStays) {
     std::uint64_t created = 0;
     std::uint64_t destroyed = 0;
     std::uint64_t kills = 0;
+    std::uint64_t taken = 0;
+    std::uint64_t rolled_back = 0;
     for (std::uint64_t seed = first; seed < first + std::max<std::uint64_t>(1, steps / steps_of_episode); ++seed) {
         VolumeWorld world(seed);
         for (std::uint64_t i = 0; i < steps_of_episode && world.problem().empty(); ++i)
@@ -32,10 +34,14 @@ TEST(VolumeSimulation, WhatIsWantedComesToExistAndNothingElseStays) {
         created += world.created();
         destroyed += world.destroyed();
         kills += world.kills();
+        taken += world.taken();
+        rolled_back += world.rolled_back();
     }
     EXPECT_GT(created, steps / 100);  // the world does not stand still
     EXPECT_GT(destroyed, steps / 200);
     EXPECT_GT(kills, steps / 1000);
+    EXPECT_GT(taken, steps / 500);
+    EXPECT_GT(rolled_back, steps / 2000);
 }
 
 }  // namespace

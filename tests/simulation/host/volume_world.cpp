@@ -81,6 +81,19 @@ volume::TreeConfig VolumeWorld::any_tree() {
     return tree;
 }
 
+volume::SnapshotConfig VolumeWorld::any_snapshot() {
+    volume::SnapshotConfig config{.key = {"s" + std::to_string(random_.below(3))}};
+    config.publisher = random_.pick(publishers);
+    config.volumes = {key_of(random_.below(most_ids), 0)};
+    if (random_.one_in(2)) config.volumes.push_back(key_of(random_.below(most_ids), 1));
+    // Mostly a rollback to what there is.
+    if (auto const old = snapshots_.find(config.key); old != snapshots_.end() && !random_.one_in(4)) {
+        config = old->second;
+        ++config.rollbacks;
+    }
+    return config;
+}
+
 void VolumeWorld::publish_something() {
     auto const put = [this](auto& all, auto const& key, auto object) {
         // One publisher owns an object: another one's is not overwritten.
@@ -88,7 +101,11 @@ void VolumeWorld::publish_something() {
         all.insert_or_assign(key, object);
         if (core_) send(volume::Put{object});
     };
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
+        case 5: {
+            auto const snapshot = any_snapshot();
+            return put(snapshots_, snapshot.key, snapshot);
+        }
         case 0: {
             auto const tree = any_tree();
             return put(trees_, tree.id, tree);
@@ -104,6 +121,7 @@ void VolumeWorld::publish_something() {
                 .key = {key_of(random_.below(most_ids), random_.below(2)), "user" + std::to_string(random_.below(2))},
                 .publisher = std::string(random_.pick(publishers)),
                 .is_verify_only = random_.one_in(4)};
+            if (is_rolling_back(reference.key.volume)) return;  // the database refuses it
             return put(references_, reference.key, reference);
         }
         default: {
@@ -127,7 +145,8 @@ void VolumeWorld::remove_something() {
         all.erase(victim);
         if (core_) send(volume::Removed{key});
     };
-    switch (random_.below(5)) {
+    switch (random_.below(6)) {
+        case 5: return remove(snapshots_);
         case 0: return remove(trees_);
         case 1: return remove(references_);
         case 2: return remove(holders_);
@@ -148,6 +167,7 @@ void VolumeWorld::restart_publisher() {
     repeat(configs_);
     repeat(references_);
     repeat(holders_);
+    repeat(snapshots_);
     if (core_) send(volume::PublisherComplete{name});
 }
 
@@ -160,6 +180,8 @@ void VolumeWorld::start_manager() {
         loaded.volumes.push_back(row);
     for (auto const& [id, row] : tree_rows_)
         loaded.trees.push_back(row);
+    for (auto const& [key, row] : snapshot_rows_)
+        loaded.snapshots.push_back(row);
     auto const repeat = [&loaded](auto const& all) {
         for (auto const& [key, object] : all)
             loaded.objects.emplace_back(object);
@@ -168,6 +190,7 @@ void VolumeWorld::start_manager() {
     repeat(configs_);
     repeat(references_);
     repeat(holders_);
+    repeat(snapshots_);
     std::array<volume::TreesSeen, 2> seen{{{{}, {volume::FileSystem::clear}}, {{}, {volume::FileSystem::vault}}}};
     for (auto const& [key, tree] : disk_) {
         auto const row = rows_.find(key);
@@ -197,6 +220,7 @@ void VolumeWorld::kill_manager() {
     answers_.clear();
     shown_.clear();
     shown_trees_.clear();
+    shown_snapshots_.clear();
 }
 
 void VolumeWorld::send(volume::Event const& event) {
@@ -234,6 +258,10 @@ void VolumeWorld::perform(volume::Save const& save) {
         if (tree->is_loaded && checked_[tree->id] != tree->demand)
             fail("content " + tree->id + " is called checked, and is not");
         tree_rows_.insert_or_assign(tree->id, *tree);
+    } else if (auto const* const snapshot = std::get_if<volume::SnapshotRow>(&save.change)) {
+        this->save(*snapshot);
+    } else if (auto const* const gone = std::get_if<volume::Save::EraseSnapshot>(&save.change)) {
+        erase(gone->key);
     } else if (is_deletion) {
         auto const& key = std::get<volume::Save::EraseVolume>(save.change).key;
         if (disk_.contains(key)) fail("forgets " + key.text() + ", whose tree exists");
@@ -246,6 +274,30 @@ void VolumeWorld::perform(volume::Save const& save) {
     answers_.push_back(volume::Saved{save.id});
 }
 
+void VolumeWorld::save(volume::SnapshotRow const& row) {
+    using Stage = volume::SnapshotRow::Stage;
+    auto const old = snapshot_rows_.find(row.key);
+    bool const is_taken = row.stage == Stage::made && old != snapshot_rows_.end() && old->second.stage == Stage::intent;
+    for (VolumeKey const& one : row.volumes) {
+        auto const tree = disk_.find(one);
+        if (is_taken && (tree == disk_.end() || !tree->second.snapshots.contains(row.key)))
+            fail("snapshot " + row.key.text() + " is called taken, and " + one.text() + " has none");
+        if (row.stage == Stage::rolling_back && is_used(one))
+            fail(one.text() + " is to be rolled back, and somebody uses it");
+    }
+    if (row.stage == Stage::deleting && snapshots_.contains(row.key))
+        fail("deletes snapshot " + row.key.text() + ", which is wanted");
+    snapshot_rows_.insert_or_assign(row.key, row);
+}
+
+void VolumeWorld::erase(volume::SnapshotKey const& key) {
+    // A tree that is being removed takes its snapshots along.
+    for (VolumeKey const& one : volumes_of(key))
+        if (is_made(one) && disk_[one].snapshots.contains(key))
+            fail("forgets snapshot " + key.text() + ", which " + one.text() + " has");
+    snapshot_rows_.erase(key);
+}
+
 void VolumeWorld::perform(volume::Forget const& forget) {
     std::visit(
         [this](auto const& key) {
@@ -256,6 +308,8 @@ void VolumeWorld::perform(volume::Forget const& forget) {
                 trees_.erase(key);
             else if constexpr (std::is_same_v<Key, volume::HolderKey>)
                 holders_.erase(key);
+            else if constexpr (std::is_same_v<Key, volume::SnapshotKey>)
+                snapshots_.erase(key);
             else
                 references_.erase(key);
         },
@@ -263,8 +317,11 @@ void VolumeWorld::perform(volume::Forget const& forget) {
 }
 
 void VolumeWorld::perform(volume::StartJob const& start) {
-    check_start(start.job);
-    work_.push_back({start.id, start.job});
+    bool const is_of_snapshot = start.job.kind == Job::Kind::take_snapshot || start.job.kind == Job::Kind::roll_back ||
+                                start.job.kind == Job::Kind::delete_snapshot;
+    if (!is_of_snapshot) check_start(start.job);
+    auto busy = is_of_snapshot ? check_start_of_snapshot(start.job) : std::set<VolumeKey>();
+    work_.push_back({.id = start.id, .job = start.job, .busy = std::move(busy)});
 }
 
 void VolumeWorld::perform(volume::CancelJob const& cancel) {
@@ -302,6 +359,19 @@ void VolumeWorld::perform(volume::PublishCertificates const& publish) {
 void VolumeWorld::perform(volume::UnpublishCertificates const& unpublish) {
     if (holders_.contains(unpublish.key)) fail("unpublishes " + unpublish.key.text() + ", which is configured");
     if (certificates_.contains(unpublish.key)) fail("forgets certificates of " + unpublish.key.text());
+}
+
+void VolumeWorld::perform(volume::PublishSnapshot const& publish) {
+    auto const row = snapshot_rows_.find(publish.status.key);
+    if (publish.status.state == volume::SnapshotState::created &&
+        (row == snapshot_rows_.end() || row->second.stage == volume::SnapshotRow::Stage::intent))
+        fail("snapshot " + publish.status.key.text() + " is shown as created, and is not");
+    shown_snapshots_.insert_or_assign(publish.status.key, publish.status);
+}
+
+void VolumeWorld::perform(volume::UnpublishSnapshot const& unpublish) {
+    if (shown_snapshots_.erase(unpublish.key) == 0) fail("unpublishes a snapshot that was not published");
+    if (snapshots_.contains(unpublish.key)) fail("unpublishes " + unpublish.key.text() + ", which is configured");
 }
 
 void VolumeWorld::perform(volume::UnpublishVolume const& unpublish) {
@@ -352,6 +422,10 @@ void VolumeWorld::end_job(std::size_t index) {
         if (random_.one_in(2)) leave_half(work.job);
         return send(volume::JobFailed{work.id, {random_.pick(classes), "it failed"}});
     }
+    bool const lacks_something = std::ranges::any_of(
+        work.busy, [&](VolumeKey const& one) { return !disk_[one].snapshots.contains(work.job.snapshot); });
+    if (work.job.kind == Job::Kind::roll_back && lacks_something)
+        return send(volume::JobFailed{work.id, {volume::FailureClass::permanent, "a volume has no such snapshot"}});
     take_effect(work.job);
     volume::JobDone const done{work.id, "sha256:" + std::to_string(random_.below(2)), gib};
     send(done);
@@ -374,6 +448,16 @@ void VolumeWorld::take_effect(Job const& job) {
             break;
         case Job::Kind::grow: disk_[job.volume].bytes = job.bytes; break;
         case Job::Kind::destroy: destroyed_ += disk_.erase(job.volume); break;
+        case Job::Kind::take_snapshot:
+            for (VolumeKey const& one : volumes_of(job.snapshot))
+                if (is_made(one)) disk_[one].snapshots.insert(job.snapshot);
+            ++taken_;
+            break;
+        case Job::Kind::roll_back: ++rolled_back_; break;
+        case Job::Kind::delete_snapshot:
+            for (VolumeKey const& one : volumes_of(job.snapshot))
+                if (is_made(one)) disk_[one].snapshots.erase(job.snapshot);
+            break;
     }
 }
 
@@ -381,6 +465,32 @@ void VolumeWorld::take_effect(Job const& job) {
 void VolumeWorld::leave_half(Job const& job) {
     if (job.kind == Job::Kind::build) disk_[job.volume] = {false, 0};
     if (job.kind == Job::Kind::fetch_certificates) certificates_.insert(job.holder);
+    auto const volumes = volumes_of(job.snapshot);
+    if (job.kind == Job::Kind::take_snapshot && is_made(volumes.front()))
+        disk_[volumes.front()].snapshots.insert(job.snapshot);
+}
+
+VolumeWorld::Volumes VolumeWorld::volumes_of(volume::SnapshotKey const& key) const {
+    auto const row = snapshot_rows_.find(key);
+    return row == snapshot_rows_.end() ? Volumes() : row->second.volumes;
+}
+
+bool VolumeWorld::is_used(VolumeKey const& key) const {
+    auto const first = references_.lower_bound({key, ""});
+    return first != references_.end() && first->first.volume == key;
+}
+
+bool VolumeWorld::is_made(VolumeKey const& key) const {
+    auto const row = rows_.find(key);
+    return row != rows_.end() && row->second.stage == VolumeRow::Stage::made;
+}
+
+bool VolumeWorld::is_rolling_back(VolumeKey const& key) const {
+    return std::ranges::any_of(snapshot_rows_, [&](auto const& one) {
+        auto const& [id, row] = one;
+        return row.stage == volume::SnapshotRow::Stage::rolling_back &&
+               std::ranges::find(row.volumes, key) != row.volumes.end();
+    });
 }
 
 std::uint64_t VolumeWorld::free_bytes() const {
@@ -393,19 +503,15 @@ volume::VolumeConfig const* VolumeWorld::config_of(VolumeKey const& key) const {
     return found == configs_.end() ? nullptr : &found->second;
 }
 
-bool VolumeWorld::is_wanted(VolumeKey const& key) const {
-    auto const first = references_.lower_bound({key, ""});
-    return configs_.contains(key) || (first != references_.end() && first->first.volume == key);
-}
+bool VolumeWorld::is_wanted(VolumeKey const& key) const { return configs_.contains(key) || is_used(key); }
 
 // --- what must hold ---
 
 /// Nothing is made of content whose signature was not checked as it is demanded now.
 void VolumeWorld::check_signature(std::string const& content) {
     auto const tree = trees_.find(content);
-    auto const row = tree_rows_.find(content);
     if (tree == trees_.end() || !tree->second.signature) return;
-    if (row == tree_rows_.end() || row->second.demand != demand_of(tree->second.signature))
+    if (checked_[content] != demand_of(tree->second.signature))
         fail("a volume is made of content " + content + ", whose signature was not checked");
 }
 
@@ -415,6 +521,16 @@ bool VolumeWorld::can_load(std::string const& content) const {
     if (tree == trees_.end()) return false;
     auto const& signature = tree->second.signature;
     return !signature || !signature->holder || holders_.contains(*signature->holder);
+}
+
+/// Whether a volume that has begun waits for a signature of its content that was demanded since. Its certificates may
+/// not be there; and with other content in its configuration, it waits for its publisher.
+bool VolumeWorld::waits_for_signature(VolumeKey const& key) const {
+    auto const row = rows_.find(key);
+    if (row == rows_.end() || row->second.stage != VolumeRow::Stage::intent) return false;
+    auto const* const config = config_of(key);
+    bool const is_other = !config || config->content != row->second.content;
+    return trees_.contains(row->second.content) && (is_other || !can_load(row->second.content));
 }
 
 void VolumeWorld::check_start(Job const& job) {
@@ -436,6 +552,8 @@ void VolumeWorld::check_start(Job const& job) {
                (is_of_volume ? work.job.volume == job.volume : work.job.content == job.content);
     });
     if (is_second) fail(what + " begins beside another job");
+    if (is_of_volume && std::ranges::any_of(work_, [&](Work const& work) { return work.busy.contains(job.volume); }))
+        fail(what + " begins beside the job of a snapshot");
     auto const row = rows_.find(job.volume);
     switch (job.kind) {
         case Job::Kind::build:
@@ -462,8 +580,40 @@ void VolumeWorld::check_start(Job const& job) {
         case Job::Kind::resolve:
         case Job::Kind::drop:
         case Job::Kind::fetch_certificates:
-        case Job::Kind::drop_certificates: break;
+        case Job::Kind::drop_certificates:
+        case Job::Kind::take_snapshot:
+        case Job::Kind::roll_back:
+        case Job::Kind::delete_snapshot: break;
     }
+}
+
+/// Returns the volumes that the job works on.
+std::set<VolumeKey> VolumeWorld::check_start_of_snapshot(Job const& job) {
+    using Stage = volume::SnapshotRow::Stage;
+    std::string const what = std::string(name_of(job.kind)) + " of " + job.snapshot.text();
+    auto const row = snapshot_rows_.find(job.snapshot);
+    Stage const stage = job.kind == Job::Kind::take_snapshot ? Stage::intent
+                        : job.kind == Job::Kind::roll_back   ? Stage::rolling_back
+                                                             : Stage::deleting;
+    if (row == snapshot_rows_.end() || row->second.stage != stage) {
+        fail(what + " begins without its row");
+        return {};
+    }
+    std::set<VolumeKey> busy;
+    for (VolumeKey const& one : row->second.volumes) {
+        if (is_made(one)) busy.insert(one);
+        if (job.kind != Job::Kind::delete_snapshot && !is_made(one)) fail(what + " begins without " + one.text());
+        if (job.kind == Job::Kind::roll_back && is_used(one)) fail(what + " begins, and somebody uses " + one.text());
+    }
+    for (Work const& work : work_) {
+        bool const is_of_volume = work.job.kind == Job::Kind::build || work.job.kind == Job::Kind::grow ||
+                                  work.job.kind == Job::Kind::destroy;
+        bool const meets = std::ranges::any_of(busy, [&](VolumeKey const& one) {
+            return work.busy.contains(one) || (is_of_volume && work.job.volume == one);
+        });
+        if (meets || work.job.snapshot == job.snapshot) fail(what + " begins beside another job");
+    }
+    return busy;
 }
 
 bool VolumeWorld::can_exist(volume::VolumeConfig const& config, int depth) const {
@@ -495,7 +645,7 @@ void VolumeWorld::check_volume(volume::VolumeConfig const& config) {
     auto const found = disk_.find(config.key);
     bool const exists = found != disk_.end() && found->second.is_complete;
     bool const is_in_conflict = status->error && status->error->failure == volume::FailureClass::permanent;
-    if (can_exist(config) && !exists) {
+    if (can_exist(config) && !exists && !waits_for_signature(config.key)) {
         std::string text = config.key.text() + " could exist, and does not:";
         for (std::string const& line : core_->why(config.key))
             text += "\n  " + line;
@@ -505,7 +655,31 @@ void VolumeWorld::check_volume(volume::VolumeConfig const& config) {
         fail(config.key.text() + " did not grow");
 }
 
+void VolumeWorld::check_snapshots() {
+    for (auto const& [key, config] : snapshots_) {
+        auto const status = core_->status(key);
+        if (!status) return fail("snapshot " + key.text() + " is configured, and has no status");
+        auto const row = snapshot_rows_.find(key);
+        bool const can_exist = std::ranges::all_of(config.volumes, [&](VolumeKey const& one) { return is_made(one); });
+        bool const exists = row != snapshot_rows_.end() && row->second.stage == volume::SnapshotRow::Stage::made;
+        if (can_exist && !exists && !status->error) {
+            std::string text = "snapshot " + key.text() + " could exist, and does not:";
+            for (std::string const& line : core_->why(key))
+                text += "\n  " + line;
+            return fail(text);
+        }
+        if (exists && !status->error && row->second.rollbacks < config.rollbacks)
+            fail("snapshot " + key.text() + " was not given back");
+    }
+    for (auto const& [key, row] : snapshot_rows_)
+        if (!snapshots_.contains(key)) fail("the row of snapshot " + key.text() + " stays");
+    for (auto const& [volume, tree] : disk_)
+        for (volume::SnapshotKey const& key : tree.snapshots)
+            if (!snapshots_.contains(key)) fail(volume.text() + " keeps snapshot " + key.text());
+}
+
 void VolumeWorld::check_end() {
+    check_snapshots();
     for (auto const& [key, config] : configs_)
         check_volume(config);
     for (auto const& [id, tree] : trees_) {
@@ -522,9 +696,8 @@ void VolumeWorld::check_end() {
     }
     for (auto const& [key, row] : rows_) {
         if (!is_wanted(key)) fail("the row of " + key.text() + " stays");
-        // A row can wait for a signature that was demanded after it was saved, and for its certificates.
-        bool const can_be_made = !trees_.contains(row.content) || can_load(row.content);
-        if (row.stage != VolumeRow::Stage::made && can_be_made) fail("the row of " + key.text() + " is not made");
+        if (row.stage != VolumeRow::Stage::made && !waits_for_signature(key))
+            fail("the row of " + key.text() + " is not made");
     }
 }
 
@@ -587,7 +760,8 @@ void VolumeWorld::settle() {
     if (problem_.empty() && !core_->is_settled()) {
         // What is in conflict with its configuration, or refused for good, waits for its operator.
         bool const is_explained =
-            std::ranges::any_of(shown_, [](auto const& one) { return one.second.error.has_value(); });
+            std::ranges::any_of(shown_, [](auto const& one) { return one.second.error.has_value(); }) ||
+            std::ranges::any_of(shown_snapshots_, [](auto const& one) { return one.second.error.has_value(); });
         if (!is_explained) fail("it waits for something, and shows nothing");
     }
 }

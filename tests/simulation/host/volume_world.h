@@ -31,20 +31,25 @@ public:
     [[nodiscard]] std::uint64_t created() const { return created_; }
     [[nodiscard]] std::uint64_t destroyed() const { return destroyed_; }
     [[nodiscard]] std::uint64_t kills() const { return kills_; }
+    [[nodiscard]] std::uint64_t taken() const { return taken_; }
+    [[nodiscard]] std::uint64_t rolled_back() const { return rolled_back_; }
 
 private:
     struct Work {
         volume::JobId id;
         volume::Job job;
         bool is_cancelled = false;
+        std::set<volume::VolumeKey> busy = {};  ///< of a snapshot: the volumes that it works on
     };
     /// A tree of the pool.
     struct OnDisk {
         bool is_complete = false;
         std::uint64_t bytes = 0;  ///< that it can take
+        std::set<volume::SnapshotKey> snapshots = {};
     };
     using Object =
         std::variant<volume::VolumeConfig, volume::TreeConfig, volume::ReferenceConfig, volume::CertificatesConfig>;
+    using Volumes = std::vector<volume::VolumeKey>;
 
     // users
     void publish_something();
@@ -52,6 +57,7 @@ private:
     void restart_publisher();
     volume::VolumeConfig any_volume();
     volume::TreeConfig any_tree();
+    volume::SnapshotConfig any_snapshot();
 
     // the manager
     void start_manager();
@@ -66,7 +72,11 @@ private:
     void perform(volume::PublishTree const& publish);
     void perform(volume::PublishCertificates const& publish);
     void perform(volume::UnpublishCertificates const& unpublish);
+    void perform(volume::PublishSnapshot const& publish);
+    void perform(volume::UnpublishSnapshot const& unpublish);
     void perform(volume::UnpublishVolume const& unpublish);
+    void save(volume::SnapshotRow const& row);
+    void erase(volume::SnapshotKey const& key);
     void perform(volume::UnpublishTree const& unpublish);
     void perform(volume::LookAtSpace const& look);
     void perform(volume::LookAtVault const& look);
@@ -79,7 +89,14 @@ private:
     [[nodiscard]] volume::VolumeConfig const* config_of(volume::VolumeKey const& key) const;
 
     [[nodiscard]] bool can_load(std::string const& content) const;
+    [[nodiscard]] bool waits_for_signature(volume::VolumeKey const& key) const;
     void check_start(volume::Job const& job);
+    std::set<volume::VolumeKey> check_start_of_snapshot(volume::Job const& job);
+    [[nodiscard]] Volumes volumes_of(volume::SnapshotKey const& key) const;
+    [[nodiscard]] bool is_used(volume::VolumeKey const& key) const;
+    [[nodiscard]] bool is_made(volume::VolumeKey const& key) const;
+    [[nodiscard]] bool is_rolling_back(volume::VolumeKey const& key) const;
+    void check_snapshots();
     void check_signature(std::string const& content);
     void check_end();
     void check_volume(volume::VolumeConfig const& config);
@@ -101,6 +118,8 @@ private:
     std::map<std::string, volume::TreeConfig> trees_;
     std::map<volume::ReferenceKey, volume::ReferenceConfig> references_;
     std::map<volume::HolderKey, volume::CertificatesConfig> holders_;
+    std::map<volume::SnapshotKey, volume::SnapshotConfig> snapshots_;
+    std::map<volume::SnapshotKey, volume::SnapshotRow> snapshot_rows_;
     std::set<volume::HolderKey> certificates_;    ///< that are on disk
     std::map<std::string, std::string> checked_;  ///< what the signature of content was checked for last
     std::map<volume::VolumeKey, OnDisk> disk_;
@@ -113,10 +132,13 @@ private:
     std::uint64_t told_free_ = 0;  ///< what the manager knows of the disk
     std::map<volume::VolumeKey, volume::VolumeStatus> shown_;
     std::map<std::string, volume::TreeStatus> shown_trees_;
+    std::map<volume::SnapshotKey, volume::SnapshotStatus> shown_snapshots_;
 
     std::uint64_t created_ = 0;
     std::uint64_t destroyed_ = 0;
     std::uint64_t kills_ = 0;
+    std::uint64_t taken_ = 0;
+    std::uint64_t rolled_back_ = 0;
     std::string problem_;
 };
 

@@ -34,6 +34,10 @@ std::string text_of(Action const& action) {
             }
             if (auto const* const tree = std::get_if<TreeRow>(&save.change))
                 return tree->is_loaded ? "save loaded" : "save " + tree->digest;
+            if (auto const* const snapshot = std::get_if<SnapshotRow>(&save.change)) {
+                static constexpr std::array<std::string_view, 4> stages{"intent", "made", "rolling back", "deleting"};
+                return "save snapshot " + std::string(stages[static_cast<std::size_t>(snapshot->stage)]);
+            }
             return "save erase";
         }
         std::string operator()(Forget const&) const { return "forget"; }
@@ -51,6 +55,11 @@ std::string text_of(Action const& action) {
                    (publish.status.error ? " " + publish.status.error->text : "");
         }
         std::string operator()(UnpublishCertificates const&) const { return "unpublish certificates"; }
+        std::string operator()(PublishSnapshot const& publish) const {
+            return "snapshot " + std::string(name_of(publish.status.state)) +
+                   (publish.status.error ? " " + publish.status.error->text : "");
+        }
+        std::string operator()(UnpublishSnapshot const&) const { return "unpublish snapshot"; }
         std::string operator()(UnpublishVolume const&) const { return "unpublish"; }
         std::string operator()(UnpublishTree const&) const { return "unpublish tree"; }
         std::string operator()(LookAtSpace const&) const { return "look at space"; }
@@ -344,6 +353,97 @@ TEST_F(CoreTest, CertificatesThatNobodyWantsAreRemoved) {
     on(JobDone{job_});
     on(PublisherRestarted{"admin"});
     EXPECT_THAT(on(PublisherComplete{"admin"}), Contains("forget"));
+}
+
+SnapshotConfig snapshot_of(std::vector<VolumeKey> volumes, std::uint64_t rollbacks = 0) {
+    return {.key = {"before"}, .publisher = "admin", .volumes = std::move(volumes), .rollbacks = rollbacks};
+}
+
+TEST_F(CoreTest, ASnapshotIsTakenOnceItsVolumesAreMade) {
+    create(1);
+    EXPECT_THAT(on(Put{snapshot_of({key(1), key(2)})}), ElementsAre("snapshot INITIAL"));
+    EXPECT_THAT(core_.why(SnapshotKey{"before"}),
+                Contains("it waits for volume " + name(2) + ", which nobody has configured"));
+    on(Put{blank(2)});
+    on(Saved{save_});
+    on(JobDone{job_});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("CREATED_VOLUME/Created", "save snapshot intent"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start take-snapshot", "snapshot CREATING"));
+    // Nothing else is done with its volumes meanwhile.
+    EXPECT_THAT(on(Put{blank(2, 2 * gib)}), ElementsAre());
+    EXPECT_THAT(on(JobDone{.job = job_, .taken = 1000}), ElementsAre("save snapshot made", "start grow"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("snapshot CREATED"));
+    EXPECT_EQ(core_.status(SnapshotKey{"before"})->taken, 1000);
+    EXPECT_THAT(on(Put{snapshot_of({key(1)})}),
+                ElementsAre("snapshot CREATED it is of other volumes; another SnapshotID is needed"));
+}
+
+TEST_F(CoreTest, ASnapshotIsGivenBackOnceForEachNumberAndOnlyWithoutUsers) {
+    create(1);
+    on(Put{snapshot_of({key(1)}, 3)});
+    on(Saved{save_});
+    on(JobDone{job_});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("snapshot CREATED"));
+    ReferenceConfig const user{.key = {key(1), "web"}, .publisher = "admin"};
+    on(Put{user});
+    EXPECT_THAT(
+        on(Put{snapshot_of({key(1)}, 4)}),
+        ElementsAre("snapshot CREATED volume " + name(1) + " is used by web; it is rolled back when nobody uses it"));
+    EXPECT_THAT(on(Removed{user.key}),
+                ElementsAre("CREATED_VOLUME/Created", "save snapshot rolling back", "snapshot CREATED"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start roll-back", "snapshot ROLLING_BACK"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("save snapshot made"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("snapshot CREATED"));
+    EXPECT_EQ(core_.status(SnapshotKey{"before"})->rollbacks, 4U);
+    EXPECT_THAT(on(Put{snapshot_of({key(1)}, 4)}), ElementsAre());
+    EXPECT_TRUE(core_.is_settled());
+}
+
+TEST_F(CoreTest, ASnapshotThatNobodyWantsIsRemoved) {
+    create(1);
+    on(Put{snapshot_of({key(1)})});
+    on(Saved{save_});
+    on(JobDone{job_});
+    on(Saved{save_});
+    EXPECT_THAT(on(Removed{SnapshotKey{"before"}}), ElementsAre("save snapshot deleting", "snapshot CREATED"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start delete-snapshot", "snapshot DELETING"));
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::room, "no space"}}), ElementsAre("snapshot DELETING no space"));
+    now_ += 1h;
+    EXPECT_THAT(on(TimePassed{}), ElementsAre("start delete-snapshot"));
+    EXPECT_THAT(on(JobDone{job_}), ElementsAre("save erase", "snapshot DELETING"));
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("unpublish snapshot"));
+    EXPECT_TRUE(core_.is_settled());
+}
+
+TEST_F(CoreTest, ARollbackThatWasBegunEndsBeforeItsSnapshotGoes) {
+    create(1);
+    VolumeRow const volume = *core_.row(key(1));
+    SnapshotRow const half{
+        .key = {"before"}, .stage = SnapshotRow::Stage::rolling_back, .volumes = {key(1)}, .rollbacks = 1};
+    // As after a kill, and the configuration was deleted.
+    core_ = Core{Settings{.publishers = {"admin"}}};
+    EXPECT_THAT(on(Loaded{.volumes = {volume}, .trees = {}, .snapshots = {half}, .objects = {blank(1)}}),
+                Contains("start roll-back"));
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::transient, "busy"}}), Contains("snapshot ROLLING_BACK busy"));
+    now_ += 1h;
+    on(TimePassed{});
+    // It can never end: then what is left of it goes.
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::permanent, "no such snapshot"}}), Contains("save snapshot deleting"));
+}
+
+TEST_F(CoreTest, AVolumeThatIsRemovedTakesItsPartOfASnapshotAlong) {
+    create(1);
+    on(Put{snapshot_of({key(1)})});
+    on(Saved{save_});
+    on(JobDone{job_});
+    on(Saved{save_});
+    on(Removed{key(1)});
+    EXPECT_THAT(on(Saved{save_}), Contains("snapshot CREATED volume " + name(1) +
+                                           " is not there, and with it what the snapshot has of it"));
+    on(JobDone{job_});
+    on(Saved{save_});
+    on(Removed{SnapshotKey{"before"}});
+    EXPECT_THAT(on(Saved{save_}), ElementsAre("start delete-snapshot", "snapshot DELETING"));
 }
 
 TEST_F(CoreTest, WhatIsUnclaimedGoesAtOnceWhenThatIsAskedFor) {

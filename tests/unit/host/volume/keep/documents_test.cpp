@@ -31,6 +31,8 @@ TEST(Documents, WhatIsWrittenIsReadAsTheSame) {
         {"VolumeConfig",
          with_id(std::string(R"(,"VolumeContentOriginType":"clone","GenerationCounter":1,"Source":")") + id + "#0\"")},
         {"VolumeRefConfig", with_id(R"(,"AppUUID":"web.1","VerifyOnly":true)")},
+        {"VolumesSnapshotConfig", std::string(R"({"SnapshotID":"before-1","AppUUID":"web","VolumeIDs":[")") + id +
+                                      R"(#0",")" + id + R"(#1"],"RollbackCounter":3})"},
         {"ContentTreeConfig",
          std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id + "\"]}"},
         {"ContentTreeConfig", std::string(R"({"ContentID":"a","RelativeURL":"x/y:1","DatastoreIDList":[")") + id +
@@ -104,6 +106,22 @@ TEST(Documents, ADerivedNameOfASignatureHasALimit) {
     EXPECT_EQ(error_with(1024 - 8), "");
     EXPECT_EQ(error_with(1024 - 7),
               "ContentTreeConfig.Signature.RelativeURL: its name would be longer than 1024 bytes");
+}
+
+TEST(Documents, ASnapshotNamesItsVolumes) {
+    auto const error_with = [](std::string const& rest) {
+        return error_of_document("VolumesSnapshotConfig", R"({"SnapshotID":"s")" + rest + "}");
+    };
+    std::string const volume = "\"" + std::string(id) + "#0\"";
+    EXPECT_EQ(error_with(R"(,"VolumeIDs":[)" + volume + "]"), "");
+    EXPECT_EQ(error_with(""), "VolumesSnapshotConfig.VolumeIDs: expected 1 to 64 volumes");
+    EXPECT_EQ(error_with(R"(,"VolumeIDs":[])"), "VolumesSnapshotConfig.VolumeIDs: expected 1 to 64 volumes");
+    EXPECT_EQ(error_with(std::string(R"(,"VolumeIDs":[")") + id + "\"]"),
+              "VolumesSnapshotConfig.VolumeIDs: expected a list of UUID#GENERATION");
+    EXPECT_EQ(error_with(R"(,"VolumeIDs":[)" + volume + "," + volume + "]"),
+              "VolumesSnapshotConfig.VolumeIDs: " + std::string(id) + "#0 is there twice");
+    EXPECT_EQ(error_of_document("VolumesSnapshotConfig", R"({"VolumeIDs":[)" + volume + "]}"),
+              "VolumesSnapshotConfig.SnapshotID: it is missing, or no name of at most 64 characters of [A-Za-z0-9._-]");
 }
 
 TEST(Documents, CertificatesAreNamedByTheirDigests) {
