@@ -1,8 +1,11 @@
 """Volumes of content: fetched, verified, kept, and given up."""
 
+import base64
 import contextlib
 import hashlib
+import os
 import random
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -236,6 +239,36 @@ def test_credentials_that_others_can_read_are_refused(manager, server, area):
     assert "very-secret-word" not in str(client.statuses())
     assert b"very-secret-word" not in (manager.state / "content/content.db").read_bytes()
     assert "very-secret-word" not in manager.log.read_text()
+
+
+@pytest.mark.skipif(not shutil.which("systemd-creds"), reason="systemd-creds is not installed")
+def test_credentials_can_be_sealed(manager, server, area):
+    key = {"SYSTEMD_CREDENTIAL_SECRET": str(area / "key")}  # in place of that of this host
+
+    def seal(name, path):
+        subprocess.run(["systemd-creds", "encrypt", "--with-key=host", f"--name={name}", "-", path], env={**os.environ, **key}, check=True,
+                       input=b"user:very-secret-word", capture_output=True, timeout=PATIENCE)
+
+    sealed, renamed = area / "store.cred", area / "renamed.cred"
+    seal("store.cred", sealed)
+    seal("store.cred", renamed)
+    right = "Basic " + base64.b64encode(b"user:very-secret-word").decode()
+    server.on("/disk.raw", lambda request: request.serve(DISK) if request.headers.get("Authorization") == right
+              else request.send(401, WWW_Authenticate='Basic realm="x"'))
+    manager.start(env=key)
+    client = manager.client()
+    store, config = datastore("http", server.url(""), CredentialsFile=str(renamed))
+    client.put(config, tree("disk", store, DISK))
+    error = client.wait("ContentTreeStatus", "disk", has_error)["Error"]
+    assert error["Class"] == "permanent" and "Embedded credential name 'store.cred' does not match" in error["Text"]
+    sealed.chmod(0o666)
+    client.put((config[0], {**config[1], "CredentialsFile": str(sealed)}))
+    client.wait("ContentTreeStatus", "disk", lambda status: "others than root can change it" in (status or {}).get("Error", {}).get("Text", ""))
+    sealed.chmod(0o644)
+    client.call("Retry")
+    client.wait("ContentTreeStatus", "disk", is_loaded)
+    assert "very-secret-word" not in str(client.statuses()) + manager.log.read_text()
+    assert b"very-secret-word" not in (manager.state / "content/content.db").read_bytes()
 
 
 def test_what_lies_elsewhere_is_not_a_name(manager):

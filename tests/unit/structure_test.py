@@ -73,7 +73,7 @@ FOLDERS = {
     "host/content": ("triton::content", "lib/base lib/json lib/files lib/process host/disk host/role"),
     "host/volume": ("triton::volume", "lib/base"),
     "host/volume/keep": ("triton::volume", "lib/base lib/json host/content host/volume"),
-    "host/volume/work": ("triton::volume", "lib/base lib/json host/disk host/storage host/content host/image host/volume host/volume/keep"),
+    "host/volume/work": ("triton::volume", "lib/base lib/json lib/process host/disk host/storage host/content host/image host/volume host/volume/keep"),
     "host/image": ("triton::image", "lib/base lib/text lib/json lib/log lib/files lib/process host/storage host/content"),
     "host/network": ("triton::network", "lib/base lib/json lib/netlink lib/process"),
     "host/machine": ("triton::machine", "lib/base lib/text lib/json lib/log lib/files lib/process lib/netlink lib/varlink host/storage host/network"),
