@@ -467,7 +467,11 @@ void Core::apply(JobFailed const& event) {
         Running const running = *std::exchange(object.running, std::nullopt);
         if constexpr (requires { object.busy; })
             if (gives_up(object, running.job.kind, event.failure)) return;
-        if (!running.is_outdated) fail(object, event.failure);
+        if (running.is_outdated) return;
+        fail(object, event.failure);
+        // What is free now was not enough; without a pause the job would fail again and again.
+        if (event.failure.failure == FailureClass::room && object.retry.failure()->failure == FailureClass::room)
+            object.retry.pause(now_ + settings_.look_interval);
     });
 }
 

@@ -187,6 +187,11 @@ void Core::done(VolumeKey const& key, Volume& volume) {
         case Job::Kind::destroy:
             volume.is_missing = false;
             volume.is_released = false;
+            for (VolumeKey const& other : waiting_)
+                volumes_.at(other).retry.resume();
+            for (std::string const& content : waiting_trees_)
+                trees_.find(content)->second.retry.resume();
+            mark_waiting();
             return save(key, volume, std::nullopt);
         case Job::Kind::resolve:
         case Job::Kind::fetch:

@@ -37,13 +37,17 @@ void Retry::reset() {
     next_.reset();
 }
 
+void Retry::resume() {
+    if (failure_ && failure_->failure == FailureClass::room) next_.reset();
+}
+
 bool Retry::is_due(BootTime now) const {
     if (!failure_) return true;
     switch (failure_->failure) {
         case FailureClass::transient:
         case FailureClass::server: return next_ && *next_ <= now;
         case FailureClass::room:
-        case FailureClass::vault: return true;
+        case FailureClass::vault: return !next_ || *next_ <= now;
         case FailureClass::permanent: return false;
     }
     std::unreachable();

@@ -24,11 +24,15 @@ public:
     /// different times.
     void failed(Failure failure, BootTime now, RetrySettings const& settings, std::uint32_t random);
     void succeeded();
+    /// After a job that found no room: it is not tried again before that time, nor without its condition.
+    void pause(BootTime until) { next_ = until; }
+    /// Room has come: the pause ends.
+    void resume();
     /// Forgets the pause: the configuration changed, or the operator asked.
     void reset();
 
     [[nodiscard]] std::optional<Failure> const& failure() const { return failure_; }
-    /// Whether a step can be tried. Room and vault are conditions of the caller, not times.
+    /// Whether a step can be tried. Room and vault are conditions of the caller, and times only after pause().
     [[nodiscard]] bool is_due(BootTime now) const;
     /// The time of the next attempt; nullopt: none is planned.
     [[nodiscard]] std::optional<BootTime> next() const;

@@ -148,6 +148,23 @@ TEST_F(CoreTest, RoomIsWaitedFor) {
     EXPECT_THAT(on(SpaceSeen{{{FileSystem::clear, 200 * gib}}, {}}), ElementsAre("save intent", "INITIAL/"));
 }
 
+TEST_F(CoreTest, AJobThatFoundNoRoomIsNotRepeatedAtOnce) {
+    create(2);
+    on(Put{blank(1)});
+    on(Saved{save_});
+    EXPECT_THAT(on(JobFailed{job_, {FailureClass::room, "no space"}}),
+                ElementsAre("CREATING_VOLUME/Initial no space", "look at space", "look at vault"));
+    EXPECT_THAT(on(SpaceSeen{{{FileSystem::clear, 10 * gib}}, {}}), IsEmpty());
+    EXPECT_EQ(core_.next(), now_ + 5s);
+    now_ += 5s;
+    EXPECT_THAT(on(TimePassed{}), Contains("start build"));
+    on(JobFailed{job_, {FailureClass::room, "no space"}});
+    // A volume that is removed makes room.
+    on(Removed{key(2)});
+    on(Saved{save_});
+    EXPECT_THAT(on(JobDone{job_}), Contains("start build"));
+}
+
 TEST(CoreAtStart, NothingFailsBeforeTheFreeSpaceIsKnown) {
     Core fresh(Settings{});
     fresh.on(Put{blank(1)}, BootTime{});
