@@ -12,6 +12,7 @@ import time
 
 import pytest
 from image_place import IMGADM
+from steps import STRIDE, steps
 from storage_places import OwnMounts
 from test_volume_content import datastore, tree
 from test_volume_vault import Vault, configure
@@ -63,9 +64,9 @@ def grow(key, config, size=MEGABYTE):
 
 def kill_at_each_step(manager, before, story, after):
     """`before` and `story` get a client; `after` is called when the same story once more has come to its end, whatever the kill has
-    left. Returns how often it was killed."""
+    left. Returns about how many steps there are."""
     kills = 0
-    for step in range(1, 400):
+    for step in steps(400):
         manager.start()
         before(manager.client())
         manager.end()
@@ -80,7 +81,7 @@ def kill_at_each_step(manager, before, story, after):
         after()
         manager.end()
         if is_done:
-            return kills
+            return kills * STRIDE
     raise AssertionError("there is no end to the steps")
 
 
@@ -419,7 +420,7 @@ def test_a_kill_of_send_or_receive(area, kind):
         return done.stdout
 
     kills = 0
-    for step in range(1, 200):
+    for step in steps(200):
         is_killed = killed_command(manager, step, "send", key)
         kills += is_killed
         stream.write_bytes(adm("send", key))
@@ -427,11 +428,11 @@ def test_a_kill_of_send_or_receive(area, kind):
         assert not list((manager.state / "volumes").glob("send-*"))
         if not is_killed:
             break
-    assert kills > 2
+    assert kills * STRIDE > 2
     remove(key)(manager.client())
     received = manager.pool / "volumes/received"
     kills = 0
-    for step in range(1, 400):
+    for step in steps(400):
         is_killed = killed_command(manager, step, "receive", "-f", stream)
         kills += is_killed
         client = manager.client()
@@ -443,7 +444,7 @@ def test_a_kill_of_send_or_receive(area, kind):
         remove(key)(client)
         if not is_killed:
             break
-    assert kills > 5
+    assert kills * STRIDE > 5
     # What the last kill has left goes with the next reception, or with the next start.
     assert not received.exists() or list(received.iterdir()) == []
     manager.end()
