@@ -57,7 +57,8 @@ Result<std::vector<std::string>> matches(std::string const& directory, std::stri
 
 class Reader {
 public:
-    explicit Reader(std::string const& path) : directory_(split(path).directory) {}
+    Reader(std::string const& path, std::function<bool(std::string const& path)> const& may_open)
+        : directory_(split(path).directory), may_open_(may_open) {}
 
     Document read(std::string const& path) {
         Document document{std::vector<config::Layer>{}, {}};
@@ -66,6 +67,7 @@ public:
         } else {
             problems_.push_back(added.error());
         }
+        document.is_cut_short = is_cut_short_;
         if (problems_.empty()) return document;
         Error all = std::move(problems_.front());
         for (Error const& further : std::span(problems_).subspan(1))
@@ -112,6 +114,9 @@ private:
         if (is_full_)
             return fail(ErrorKind::invalid, "read " + path,
                         "there are more than " + std::to_string(config::most_layers) + " files");
+        is_cut_short_ = is_cut_short_ || (may_open_ && !may_open_(path));
+        is_full_ = is_cut_short_;
+        if (is_full_) return fail(ErrorKind::busy, "read " + path, "it has just come");
         auto text = read_file(path, room_);
         is_full_ = !text && text.error().kind == ErrorKind::invalid && text.error().code == 0 && !layers.empty();
         if (is_full_)
@@ -124,6 +129,8 @@ private:
     }
 
     std::string directory_;
+    std::function<bool(std::string const& path)> const& may_open_;
+    bool is_cut_short_ = false;
     std::size_t room_ = config::most_layer_bytes;
     std::string place_;     // that names what is being read
     bool is_full_ = false;  // nothing more is read
@@ -132,6 +139,8 @@ private:
 
 }  // namespace
 
-Document read_document(std::string const& path) { return Reader(path).read(path); }
+Document read_document(std::string const& path, std::function<bool(std::string const& path)> const& may_open) {
+    return Reader(path, may_open).read(path);
+}
 
 }  // namespace triton::launcher

@@ -34,6 +34,15 @@ std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, So
     return loaded;
 }
 
+/// Tells texts apart.
+std::size_t hash_of_texts(SourceTexts const& texts) {
+    std::hash<std::string> const hash;
+    std::size_t const document = texts.document ? hash_of(*texts.document) : hash(texts.document.error().text());
+    std::string const variables =
+        texts.environment_file ? *texts.environment_file : texts.environment_file.error().text();
+    return document * 31 + hash(variables);
+}
+
 /// The refusal of a configuration that is good but cannot become active. Its files are watched all the same.
 Rejected refusal(Accepted const& loaded) {
     return {.warnings = loaded.warnings, .missing_binaries = loaded.missing_binaries, .document = loaded.document};
@@ -63,7 +72,10 @@ ConfigurationKeeper::ConfigurationKeeper(LaunchOptions const& options, SourceOpt
 
 Result<std::vector<config::Layer>> ConfigurationKeeper::read() {
     if (!options_.built_in.configuration.empty()) return one_layer(options_.built_in.configuration);
-    Document document = read_document(options_.configuration_path);
+    Document document = read_document(options_.configuration_path, [this](std::string const& path) {
+        return !seen_.are_complete() || seen_.have(path);
+    });
+    is_overtaken_ = document.is_cut_short;
     included_ = std::move(document.watched);
     has_directory_ = true;
     if (!document.layers) check_directory(document.layers.error());
@@ -93,12 +105,14 @@ ConfigurationKeeper::FirstLook ConfigurationKeeper::look_first() {
         first.may_be_good = true;
         return first;
     }
+    seen_.forget();
     auto const ask = [this] {
         rehearse(LoadKind::first);
         return std::string();
     };
     if (may_any_file_hang() && !asker_.ask(ask)) return defer();
     SourceTexts texts = read_source(read(), source_);
+    if (!is_as_seen(texts)) return defer();
     auto loaded = load_if_quick(LoadKind::first, texts, source_, environment_);
     if (!loaded) return defer();
     if (!*loaded) {
@@ -145,6 +159,10 @@ Result<> ConfigurationKeeper::activate_again() { return programs_.activate(activ
 /// Returns whether the load is done; otherwise a helper judges the configuration.
 bool ConfigurationKeeper::begin_load() {
     SourceTexts texts = read_source(read(), source_);
+    is_overtaken_ = !is_as_seen(texts);
+    if (is_overtaken_) return true;
+    times_overtaken_ = 0;
+    read_texts_ = hash_of_texts(texts);
     // Nothing has changed between the start and the moment when the watch began.
     if (auto const first = std::exchange(first_texts_, std::nullopt); first && *first == texts) return true;
     auto loaded = load_if_quick(LoadKind::small, texts, source_, environment_);
@@ -310,28 +328,53 @@ void ConfigurationKeeper::look_again() {
         return;
     }
     if (is_way_clear) return look();  // somebody has just been there
-    scout_.begin([this] { rehearse(LoadKind::small); }, is_retry_ ? FileScout::Why::again : FileScout::Why::change);
+    scout(is_retry_ ? FileScout::Why::again : FileScout::Why::change);
+}
+
+void ConfigurationKeeper::scout(FileScout::Why why) {
+    seen_.forget();
+    scout_.begin([this] { rehearse(LoadKind::small); }, why);
 }
 
 /// While no look is due yet, since more changes may come.
 void ConfigurationKeeper::scout_ahead() {
     if (has_helper() || waits_for_pod() || supervisor_.phase() != SupervisorPhase::running) return;
     is_ahead_ = true;
-    scout_.begin([this] { rehearse(LoadKind::small); }, FileScout::Why::change);
+    scout(FileScout::Why::change);
+}
+
+/// A file has changed since the copy was there, and what it names now has been asked for by nobody. Somebody who
+/// changes it all the time is not run after.
+void ConfigurationKeeper::scout_once_more() {
+    constexpr unsigned most = 4;
+    if (++times_overtaken_ < most) return scout(FileScout::Why::change);
+    times_overtaken_ = 0;
+    put_off(time_to_reap);
+}
+
+/// Whether PID 1 has read what the copy has read, if there was one.
+bool ConfigurationKeeper::is_as_seen(SourceTexts const& texts) const {
+    return !is_overtaken_ && (!seen_.are_complete() || seen_.texts() == hash_of_texts(texts));
 }
 
 /// Asks for the files that a look and what follows from it ask for. Nothing of it stays: it is done in a copy.
-void ConfigurationKeeper::rehearse(LoadKind kind) const {
-    auto document = options_.built_in.configuration.empty() ? read_document(options_.configuration_path).layers
+void ConfigurationKeeper::rehearse(LoadKind kind) {
+    auto const note = [this](std::string const& path) {
+        seen_.add(path);
+        return true;
+    };
+    auto document = options_.built_in.configuration.empty() ? read_document(options_.configuration_path, note).layers
                                                             : one_layer(options_.built_in.configuration);
     SourceTexts const texts = read_source(std::move(document), source_);
-    if (first_texts_ == texts) return;  // nothing follows from it
-    auto const loaded = load_if_quick(kind, texts, source_, environment_);
-    if (!loaded || !*loaded) return;
-    for (auto const& program : (*loaded)->programs) {
-        for (std::string const& path : paths_to_open(*program))
-            (void)::access(path.c_str(), F_OK);
+    if (first_texts_ != texts) {  // else nothing follows from it
+        auto const loaded = load_if_quick(kind, texts, source_, environment_);
+        bool const is_good = loaded && *loaded;
+        for (std::size_t i = 0; is_good && i < (*loaded)->programs.size(); ++i) {
+            for (std::string const& path : paths_to_open(*(*loaded)->programs[i]))
+                (void)::access(path.c_str(), F_OK);
+        }
     }
+    seen_.complete(hash_of_texts(texts));
 }
 
 void ConfigurationKeeper::scouted(Children::Outcome const& outcome) {
@@ -365,6 +408,11 @@ void ConfigurationKeeper::answer_unlooked() const {
 /// Watches first and reads afterwards, so that no change in between is missed.
 void ConfigurationKeeper::look() {
     tell_that_the_pod_is_unknown();
+    if (seen_.are_complete() && seen_.texts() != read_texts_) {
+        // What another document has named is not asked for: its file system may hang by now.
+        missing_binaries_.clear();
+        included_.clear();
+    }
     watched_binaries_ = missing_binaries_;
     watched_includes_ = included_;
     is_second_load_ = false;
@@ -375,12 +423,14 @@ void ConfigurationKeeper::look() {
 /// Missing binaries and included files add paths to watch. What they wait for may have come before the watch began:
 /// hence the second load.
 void ConfigurationKeeper::end_look() {
+    if (std::exchange(is_overtaken_, false)) return scout_once_more();
     bool const has_more_to_watch =
         (!missing_binaries_.empty() && missing_binaries_ != watched_binaries_) || included_ != watched_includes_;
     if (has_more_to_watch && !std::exchange(is_second_load_, true)) {
         watched_includes_ = included_;
         watch_.end_look(watch_files());
-        if (!begin_load()) return;
+        if (begin_load()) end_look();
+        return;
     }
     close_look();
 }

@@ -100,7 +100,10 @@ private:
     void put_off(Duration pause);
     FirstLook defer();
     void scout_ahead();
-    void rehearse(LoadKind kind) const;
+    void scout(FileScout::Why why);
+    void scout_once_more();
+    void rehearse(LoadKind kind);
+    [[nodiscard]] bool is_as_seen(SourceTexts const& texts) const;
     void look();
     bool begin_load();
     void take(std::expected<Accepted, Rejected> loaded);
@@ -131,6 +134,7 @@ private:
     ConfigurationLedger ledger_;
     FileAsker asker_;  // of the first look
     FileScout scout_;
+    SeenFiles seen_;  // by the latest copy that went first
     DocumentJudge judge_;
     ReloadWatch watch_;
     std::vector<std::string> missing_binaries_;
@@ -139,6 +143,9 @@ private:
     std::vector<std::string> watched_includes_;  // and when the latest look began
     std::optional<SourceTexts> first_texts_;     // of a first look that was good, until the next one
     TimePoint began_;
+    std::size_t read_texts_ = 0;       // those of the latest reading, as of SeenFiles::texts()
+    unsigned times_overtaken_ = 0;     // in a row
+    bool is_overtaken_ = false;        // a file has changed between the copy that went first and the reading
     bool has_directory_ = true;        // of the configuration, at the latest reading
     bool is_node_known_ = false;       // the agent has reported it
     bool waits_for_labels_ = false;    // it was reported that we do

@@ -1,9 +1,42 @@
 #include "launcher/rooms/file_scout.h"
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
+#include <sys/mman.h>
+
 namespace triton::launcher {
+
+SeenFiles::SeenFiles() {
+    void* const page = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    seen_ = page == MAP_FAILED ? nullptr : static_cast<Shared*>(page);
+}
+
+SeenFiles::~SeenFiles() {
+    if (seen_) ::munmap(seen_, sizeof(Shared));
+}
+
+void SeenFiles::forget() {
+    if (!seen_) return;
+    seen_->is_complete = false;
+    seen_->count = 0;
+}
+
+void SeenFiles::add(std::string const& path) {
+    if (seen_ && seen_->count < most) seen_->paths[seen_->count++] = std::hash<std::string>{}(path);
+}
+
+void SeenFiles::complete(std::size_t texts) {
+    if (!seen_) return;
+    seen_->texts = texts;
+    seen_->is_complete = true;
+}
+
+bool SeenFiles::have(std::string const& path) const {
+    std::span<std::size_t const> const paths(seen_->paths, std::min(seen_->count, most));
+    return std::ranges::find(paths, std::hash<std::string>{}(path)) != paths.end();
+}
 
 void FileScout::begin(std::function<void()> const& look, Why why) {
     using process::CommandRunner;

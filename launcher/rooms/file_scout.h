@@ -4,12 +4,47 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "launcher/children/children.h"
 #include "lib/base/clock.h"
 
 namespace triton::launcher {
+
+/// What a copy of the launcher has found, for PID 1: which files it has opened, and what they said. Somebody may
+/// replace a file between the two, and what the new one names has been asked for by nobody. A copy that did not come to
+/// its end has found nothing.
+class SeenFiles {
+public:
+    SeenFiles();
+    SeenFiles(SeenFiles const&) = delete;
+    SeenFiles& operator=(SeenFiles const&) = delete;
+    ~SeenFiles();
+
+    /// Before a copy is started.
+    void forget();
+    // By the copy.
+    void add(std::string const& path);
+    void complete(std::size_t texts);
+
+    // By PID 1. Without findings nothing is known, and nothing could be asked for beforehand either.
+    [[nodiscard]] bool are_complete() const { return seen_ && seen_->is_complete; }
+    [[nodiscard]] bool have(std::string const& path) const;
+    /// Of all texts together.
+    [[nodiscard]] std::size_t texts() const { return seen_ ? seen_->texts : 0; }
+
+private:
+    static constexpr std::size_t most = 500;
+    /// A page that the copy shares with us.
+    struct Shared {
+        bool is_complete;
+        std::size_t texts;
+        std::size_t count;
+        std::size_t paths[most];  // NOLINT(modernize-avoid-c-arrays): hashes, in shared memory
+    };
+    Shared* seen_;  // null: there is no memory for it
+};
 
 /// Goes before a look at files. A file system may hang, and whoever asks it for a file hangs with it: a copy of the
 /// launcher asks for all that the look will ask for, and PID 1 follows only when the copy has come back.

@@ -198,7 +198,48 @@ TEST_F(ConfigurationKeeperTest, NothingIsReadBeforeTheCopyIsBack) {
     EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 1);
     scouts_return = true;
     until([this] { return !keeper.ledger().rejection().empty() && !keeper.is_looking(); });
-    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 2);
+    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 3) << "one has been overtaken, and somebody has asked meanwhile";
+}
+
+/// It may name a file that hangs, and PID 1 would be the first to open it.
+TEST_F(ConfigurationKeeperTest, WhatTheCopyHasNotReadIsNotFollowed) {
+    std::string const further = directory + "/further.json";
+    write(further, good);
+    std::vector<std::string> const documents{R"({"include":[")" + further + R"("]})", R"({"include":["f*.json"]})",
+                                             better};
+    for (std::string const& document : documents) {
+        begin(R"({"programs":{"z":{"command":["/bin/true"]}}})");
+        std::uint64_t const changes = keeper.ledger().changes();
+        scouts_return = false;
+        write(options.configuration_path, R"({"programs":{"y":{"command":["/bin/true"]}}})");
+        until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
+        write(options.configuration_path, document);
+        end(helper(scout_key));
+        EXPECT_NE(helper(scout_key), 0) << "another copy goes first: " << document;
+        EXPECT_EQ(keeper.ledger().changes(), changes);
+        scouts_return = true;
+        until([&] { return keeper.ledger().changes() != changes && !keeper.is_looking(); });
+        EXPECT_THAT(keeper.ledger().rejection(), IsEmpty());
+    }
+}
+
+/// Who changes it all the time keeps PID 1 from it, but not from its other work.
+TEST_F(ConfigurationKeeperTest, CopiesThatAreOvertakenHaveARest) {
+    begin(good);
+    sys.calls.clear();
+    scouts_return = false;
+    write(options.configuration_path, better);
+    until([this] { return helper(scout_key) != 0 && keeper.is_looking(); });
+    for (int i = 0; i < 20 && helper(scout_key) != 0; ++i) {
+        write(options.configuration_path, i % 2 == 0 ? good : better);
+        end(helper(scout_key));
+    }
+    EXPECT_EQ(helper(scout_key), 0);
+    EXPECT_TRUE(keeper.is_looking()) << "it goes on by itself";
+    EXPECT_EQ(std::ranges::count(sys.calls, "copy"), 4);
+    write(options.configuration_path, better);
+    scouts_return = true;
+    until([this] { return keeper.ledger().state().text == better && !keeper.is_looking(); });
 }
 
 TEST_F(ConfigurationKeeperTest, AFileSystemThatDoesNotAnswerIsAReasonLikeAnother) {
