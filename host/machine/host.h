@@ -59,6 +59,7 @@ struct UnitStatus {
     std::int64_t exit_status = 0;  ///< of a machine that has ended
     std::string exit_reason = {};  ///< the same for people; empty: not known
     std::int64_t restarts = 0;
+    std::string failure = {};    ///< why its latest start has failed; empty: it has not
     std::string waits_for = {};  ///< what a machine that is starting waits for before its PID 1; add_awaited() adds it
 
     [[nodiscard]] bool is_down() const { return activity == Activity::inactive || activity == Activity::failed; }

@@ -91,19 +91,19 @@ Result<std::optional<json::Object>> read_object(std::string const& path) {
     return std::move(*object);
 }
 
-State state_of(Phase phase, UnitStatus::Activity activity) {
+State state_of(Phase phase, UnitStatus const& status) {
     switch (phase) {
         case Phase::configuring: return State::provisioning;
         case Phase::configured: return State::configured;
         case Phase::failed: return State::failed;
         case Phase::installed: break;
     }
-    switch (activity) {
+    switch (status.activity) {
         case UnitStatus::Activity::activating: return State::starting;
         case UnitStatus::Activity::active: return State::running;
         case UnitStatus::Activity::deactivating: return State::stopping;
         case UnitStatus::Activity::inactive:
-        case UnitStatus::Activity::failed: return State::stopped;
+        case UnitStatus::Activity::failed: return status.failure.empty() ? State::stopped : State::failed;
     }
     std::unreachable();
 }
@@ -151,7 +151,8 @@ void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid) {
 }
 
 void observe(Machine& machine, UnitStatus const& status) {
-    machine.state = state_of(machine.phase, status.activity);
+    machine.state = state_of(machine.phase, status);
+    if (machine.phase == Phase::installed && machine.state == State::failed) machine.failure = status.failure;
     bool const runs = status.leader > 0 && !status.is_down();
     if (runs) machine.pid = status.leader;
     if (runs && status.started_at > 0) machine.boot_timestamp = time_text(status.started_at);
@@ -1255,14 +1256,15 @@ Result<> Machines::reprovision(Uuid const& uuid, Uuid const& image) {
 Result<bool> Machines::start(Uuid const& uuid) {
     OwnMachine own(TRY(lock(uuid, "start")), store_, uuid);
     Machine machine = TRY(load_installed(uuid));
-    State state = state_of(machine.phase, TRY(parts_.units.status(uuid)).activity);
+    State state = state_of(machine.phase, TRY(parts_.units.status(uuid)));
     if (state == State::stopping) {  // another command waits for that, too
         TRY(parts_.units.stop(uuid, start_limit, {}));
-        state = state_of(machine.phase, TRY(parts_.units.status(uuid)).activity);
+        state = state_of(machine.phase, TRY(parts_.units.status(uuid)));
     }
     if (state == State::running) return false;
     bool const is_under_way = state == State::starting;  // by another command, or by the boot of the host
-    if (state != State::stopped && !is_under_way)
+    bool const may_try_again = machine.phase == Phase::installed && state == State::failed;
+    if (state != State::stopped && !may_try_again && !is_under_way)
         return fail(ErrorKind::refused, "Unable to start VM " + uuid.text() + ": Cannot start vm from state \"" +
                                             std::string(name_of(state)) + "\", must be \"stopped\".");
     if (!is_under_way) TRY(check_links(machine));
@@ -1314,6 +1316,8 @@ Result<bool> Machines::stop(Uuid const& uuid, StopOptions const& options) {
         disable();
         if (!status.is_down()) TRY(parts_.units.halt(uuid));
     }
+    // Whoever stops it has seen that its start failed, or is why.
+    if (auto const after = parts_.units.status(uuid); after && !after->failure.empty()) TRY(parts_.units.reset(uuid));
     TRY(std::move(disabled));
     if (!finished) {
         finished.error().details.push_back("VM " + uuid.text() +
@@ -1328,7 +1332,7 @@ Result<> Machines::reboot(Uuid const& uuid, bool force) {
     OwnMachine own(TRY(lock(uuid, "reboot")), store_, uuid);
     Machine const machine = TRY(load_installed(uuid));
     UnitStatus const status = TRY(parts_.units.status(uuid));
-    State const state = state_of(machine.phase, status.activity);
+    State const state = state_of(machine.phase, status);
     if (state != State::running)
         return fail(ErrorKind::refused,
                     "Cannot reboot vm from state \"" + std::string(name_of(state)) + "\", must be \"running\"");

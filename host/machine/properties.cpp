@@ -81,6 +81,10 @@ void write_filesystem(std::string_view name, Machine const& machine, json::Write
 void write_open_report(std::string_view name, Machine const& machine, json::Writer& out) {
     if (machine.launch_status) out.key(name).value(open_report(*machine.launch_status));
 }
+void write_open_failure(std::string_view name, Machine const& machine, json::Writer& out) {
+    if (machine.failure)
+        out.key(name).value(std::string_view(*machine.failure).substr(0, machine.failure->find(failure_words)));
+}
 constexpr Property partly_secret(Property property, Write<Machine> write_open) {
     property.write_open = write_open;
     return property;
@@ -118,7 +122,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         derived("type", {4}, json::any_text, write_type, "Derived from the brand: `LX`."),
         derived("hvm", {5}, json::boolean, write_hvm, "Whether it has virtual hardware: never."),
         named<&Machine::state, StateName>("state", seen({16}), "Its current state: `provisioning`, `configured`, `stopped`, `starting`, `running`, `stopping` or `failed`."),
-        property<&Machine::failure, Line<4096>>("failure", {.set = Set::by_us}, "Why its state is `failed`."),
+        partly_secret(property<&Machine::failure, Line<4096>>("failure", {.set = Set::by_us, .column = {40}}, "Why its state is `failed`: its latest start failed, which `vmadm start` repeats and `vmadm stop` clears; or a command could not undo its work, which `vmadm recover` repeats."), write_open_failure),
         property<&Machine::image_uuid, UuidText>("image_uuid", {.set = Set::required, .column = {36}, .alias = "dataset_uuid"}, "The image that it is made from."),
         property<&Machine::hostname, HostName>("hostname", next({32}), "Its host name, which is also written into its /etc/hostname. Default: its zonename, and the /etc/hostname of its image."),
         property<&Machine::zonename, HostName>("zonename", {.set = Set::at_create, .column = {12}}, "Stored. Default: its uuid."),

@@ -97,6 +97,9 @@ struct Property {
 std::span<Property const> table(json::TableOf<Machine, json::Reading>);
 inline std::span<Property const> properties() { return table(json::TableOf<Machine, json::Reading>{}); }
 
+/// Comes before what others wrote in `failure`, which only root may see.
+inline constexpr std::string_view failure_words = "; it said: ";
+
 /// Finds a property by its name or older name; nullptr: there is none.
 Property const* find_property(std::string_view name);
 /// Whether only virtual machines with their own hardware have it: then it is refused rather than unknown.

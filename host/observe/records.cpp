@@ -40,6 +40,7 @@ void write_unit(json::Writer& out, machine::UnitStatus const& unit) {
     out.member("started_at", unit.started_at).member("ended_at", unit.ended_at);
     out.member("exit_status", unit.exit_status);
     if (!unit.exit_reason.empty()) out.member("exit_reason", unit.exit_reason);
+    if (!unit.failure.empty()) out.member("failure", unit.failure);
     out.member("restarts", unit.restarts).close('}');
 }
 

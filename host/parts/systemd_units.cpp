@@ -14,6 +14,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "host/machine/properties.h"
 #include "host/systemd/journal.h"
 #include "lib/base/read_file.h"
 
@@ -77,6 +78,17 @@ std::string end_of(Result<systemd::ServiceFacts> const& facts) {
     return (facts->result == "signal" ? " (signal " : " (exit status ") + std::to_string(facts->exit_status) + ")";
 }
 
+/// Why the latest start of a unit has failed, with its last line in the journal; empty: it has not.
+std::string failure_of(systemd::ServiceFacts const& facts, std::string const& unit) {
+    if (facts.start_failure.empty()) return {};
+    if (facts.start_failed_since == 0)
+        return "its start failed: the boot of the host has not prepared it, see journalctl -u triton-machines";
+    std::string failure = "its start failed (" + facts.start_failure + ")";
+    auto const words = systemd::last_words(unit, facts.start_failed_since);
+    if (!words.empty()) failure.append(machine::failure_words).append(words.back());
+    return failure;
+}
+
 std::uint64_t microseconds_since_the_epoch() {
     auto const now = std::chrono::system_clock::now().time_since_epoch();
     return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(now).count());
@@ -122,6 +134,7 @@ Result<UnitStatus> SystemdUnits::status_of(Uuid const& uuid) {
     status.ended_at = static_cast<std::int64_t>(facts.ended_at);
     status.exit_status = facts.exit_status;
     status.restarts = facts.restarts;
+    status.failure = failure_of(facts, machine::unit_of(uuid));
     return status;
 }
 
@@ -137,7 +150,9 @@ Result<std::map<Uuid, UnitStatus>> SystemdUnits::all() {
         auto const uuid = machine::uuid_of_unit(unit.name);
         if (!uuid) continue;
         UnitStatus const seen{.activity = activity_of(unit.active_state)};
-        all[*uuid] = is_detailed_ ? status(*uuid).value_or(seen) : seen;
+        // Only the whole tells whether a unit that is down was up before.
+        bool const needs_whole = is_detailed_ || seen.is_down();
+        all[*uuid] = needs_whole ? status(*uuid).value_or(seen) : seen;
     }
     return all;
 }

@@ -114,6 +114,9 @@ int ignore(sd_bus_message*, void*, sd_bus_error*) { return 0; }
 
 bool is_down(std::string_view active_state) { return active_state == "inactive" || active_state == "failed"; }
 
+constexpr std::string_view start_limit_hit = "start-limit-hit";
+constexpr std::string_view assertion_failed = "assert";
+
 }  // namespace
 
 struct Bus::State {
@@ -234,7 +237,27 @@ Result<ServiceFacts> Bus::service(std::string const& unit) {
     facts.ended_at = TRY(state_->number<std::uint64_t>(path, service_interface, "ExecMainExitTimestamp", 't'));
     facts.exit_status = TRY(state_->number<std::int32_t>(path, service_interface, "ExecMainStatus", 'i'));
     facts.restarts = TRY(state_->number<std::uint32_t>(path, service_interface, "NRestarts", 'u'));
+    TRY(add_start_failure(path, facts));
     return facts;
+}
+
+/// A unit that has failed was active, or not since its start. One whose assertion fails stays "inactive".
+Result<> Bus::add_start_failure(std::string const& path, ServiceFacts& facts) {
+    if (facts.active_state == "failed") {
+        auto const began = TRY(state_->number<std::uint64_t>(path, unit_interface, "InactiveExitTimestampMonotonic", 't'));
+        auto const active =
+            TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestampMonotonic", 't'));
+        if (active >= began && facts.result != start_limit_hit) return {};
+        facts.start_failure = facts.result;
+        facts.start_failed_since =
+            TRY(state_->number<std::uint64_t>(path, unit_interface, "InactiveExitTimestamp", 't'));
+    } else if (facts.active_state == "inactive") {
+        bool const is_asserted = TRY(state_->number<int>(path, unit_interface, "AssertResult", 'b')) != 0;
+        if (is_asserted || TRY(state_->number<std::uint64_t>(path, unit_interface, "AssertTimestamp", 't')) == 0)
+            return {};
+        facts.start_failure = assertion_failed;
+    }
+    return {};
 }
 
 Result<std::string> Bus::control_group(std::string const& unit) {

@@ -32,6 +32,9 @@ struct ServiceFacts {
     std::uint64_t ended_at = 0;      ///< when its main process has ended
     std::int64_t exit_status = 0;
     std::int64_t restarts = 0;
+    /// Why its latest start has not made it active: "exit-code", "start-limit-hit", "assert" ..; empty: it has.
+    std::string start_failure;
+    std::uint64_t start_failed_since = 0;  ///< when that start began, microseconds since 1970; 0: not known
 };
 
 /// A property to change, by its name in org.freedesktop.systemd1(5).
@@ -94,6 +97,7 @@ private:
     Result<> run_job(char const* method, std::string const& unit, std::chrono::milliseconds limit,
                      std::function<void()> const& begun, std::function<Result<>()> const& check);
     Result<std::uint32_t> job_of(std::string const& path);
+    Result<> add_start_failure(std::string const& path, ServiceFacts& facts);
     Result<bool> wait_until(TimePoint deadline, std::function<bool()> const& is_reached);
     Result<bool> wait_with_checks(TimePoint deadline, std::function<bool()> const& is_reached,
                                   std::function<Result<>()> const& check);

@@ -3,7 +3,7 @@
 import json
 import uuid as uuids
 
-from machine_place import UNIT, inside_cgroup, left_of, lose_tree, new_uuid, payload, seen_anew, sleeping
+from machine_place import UNIT, configure, inside_cgroup, left_of, lose_tree, new_uuid, payload, seen_anew, sleeping
 
 SERVICE = "triton-machines.service"
 
@@ -47,7 +47,7 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
 
     assert state_of_boot(host) == "degraded"  # two machines cannot be what they should
     seen_anew(host, auto, deb)
-    assert states(vmadm) == {auto: "running", deb: "running", off: "stopped", stopped: "stopped", lost: "stopped", broken: "unreadable"}
+    assert states(vmadm) == {auto: "running", deb: "running", off: "stopped", stopped: "stopped", lost: "failed", broken: "unreadable"}
     assert [json.loads(vmadm.ok("get", stopped))[name] for name in ("exit_status", "exit_timestamp")] == ended
     assert running_machines(host) == {auto, deb}
     assert host.run("readlink", f"/var/lib/machines/{auto}", check=True).stdout == f"{trees[auto]}/root\n"
@@ -66,6 +66,51 @@ def test_what_starts_with_the_host(host, vmadm, tiny, debian):
     assert left_of(host, lost) == []
     host.run("systemctl", "restart", SERVICE, check=True)  # now all is well, and what runs does not notice
     assert running_machines(host) == {auto, deb}
+
+
+def test_a_start_that_failed_is_seen(host, vmadm, tiny):
+    """With vminfod and without it: by the boot of the host, and by a command."""
+    one, other = new_uuid(), new_uuid()
+    nic = {"nic_tag": "lan", "ips": ["10.79.0.2/24"], "mac": "02:79:00:00:00:02"}
+    configure(host, network={"nic_tags": {"lan": {"bridge": "fbr0"}}})
+    host.run("ip", "link", "add", "fbr0", "type", "bridge", check=True)
+    vmadm.ok("create", payload=payload(tiny, uuid=one, alias="one", launch=sleeping(), nics=[nic]))
+    vmadm.ok("create", payload=payload(tiny, uuid=other, launch=sleeping()))
+    assert json.loads(vmadm.ok("get", one)).get("failure") is None
+    host.power_off()  # the bridge is gone with it
+    host.power_on()
+    assert state_of_boot(host) == "degraded"
+    seen_anew(host, one, other)
+
+    def seen(state: str, reason: str | None) -> None:
+        for stopped in (False, True):
+            if stopped:
+                host.run("systemctl", "stop", "vminfod.socket", "vminfod.service", check=True)
+            try:
+                machine = json.loads(vmadm.ok("get", one))
+                assert machine["state"] == state, machine
+                assert (machine.get("failure") is None) == (reason is None) and (reason or "") in machine.get("failure", ""), machine
+                assert states(vmadm) == {one: state, other: "running"}
+                assert vmadm.ok("list", "-p", "-o", "uuid", f"state={state}").split() == sorted([one, *([other] if state == "running" else [])])
+            finally:
+                if stopped:
+                    host.run("systemctl", "start", "vminfod.socket", "vminfod.service", check=True)
+
+    seen("failed", 'bridge "fbr0" of nic_tag "lan" does not exist on this host')
+    code, text = vmadm.says("start", one)
+    assert code == 1 and 'bridge "fbr0"' in text
+    assert vmadm.says("reboot", one) == (1, 'Cannot reboot vm from state "failed", must be "running"\n')
+    assert vmadm.says("stop", one) == (0, f"VM {one} is already not 'running' (currently: stopped)\n")
+    seen("stopped", None)
+    host.run("systemctl", "start", UNIT.format(one))
+    seen_anew(host, one)
+    seen("failed", 'bridge "fbr0"')
+    host.run("ip", "link", "add", "fbr0", "type", "bridge", check=True)
+    assert vmadm.says("start", one) == (0, f"Successfully started VM {one}\n")
+    seen("running", None)
+    vmadm.ok("delete", one)
+    host.run("ip", "link", "del", "fbr0", check=True)
+    configure(host)
 
 
 def test_the_host_is_up_though_a_machine_never_gets_ready(host, vmadm, tiny):

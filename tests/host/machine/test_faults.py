@@ -246,7 +246,7 @@ def test_a_machine_that_does_not_get_ready(host, vmadm, tiny):
         assert code == 1
         assert text.startswith(f'cannot start {unit}: its job ended as "failed" (')
         assert text.endswith(f"\n  the reason is in: journalctl -u {unit}\n")
-        assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "stopped\n"
+        assert vmadm.ok("list", "-p", "-o", "state", f"uuid={uuid}") == "failed\n"
     finally:
         host.run("rm", "-r", drop_in, check=True)
     vmadm.ok("update", uuid, payload=json.dumps({"launch": sleeping()}))

@@ -63,12 +63,16 @@ public:
     Result<UnitStatus> status(Uuid const& uuid) override {
         if (is_elsewhere) return std::unexpected(check_host().error());
         UnitStatus status{.ended_at = ended.ended_at, .exit_status = ended.exit_status};
+        if (!failure.empty()) status = {.activity = UnitStatus::Activity::failed, .failure = failure};
         if (has("running", uuid)) status = {.activity = UnitStatus::Activity::active, .leader = 4711};
         return status;
     }
     Result<std::map<Uuid, UnitStatus>> all() override {
         if (is_gone) return fail(ErrorKind::unavailable, "systemd is not there");
-        return std::map<Uuid, UnitStatus>();
+        std::map<Uuid, UnitStatus> all;
+        for (fs::directory_entry const& entry : fs::directory_iterator(directory_))
+            if (auto const uuid = Uuid::parse(entry.path().stem().string())) all[*uuid] = *status(*uuid);
+        return all;
     }
     Result<> start(Uuid const& uuid, std::chrono::seconds, Begun const& begun, Check const& check) override {
         auto done = set("running", uuid, true);
@@ -88,7 +92,10 @@ public:
     }
     Result<> reboot(Uuid const&, std::chrono::seconds, Begun const&, Check const& check) override { return check(); }
     Result<> kill(Uuid const&, int) override { return {}; }
-    Result<> reset(Uuid const&) override { return {}; }
+    Result<> reset(Uuid const&) override {
+        failure.clear();
+        return {};
+    }
     Result<> set_limits(Uuid const& uuid, std::span<UnitProperty const>) override {
         if (has_no_room) return fail(ENOSPC, "set the limits");
         return set("limits", uuid, true);
@@ -106,7 +113,8 @@ public:
     bool is_elsewhere = false;  // the files are below another root
     std::optional<Uuid> runs_here = {};
     bool is_unified = false;
-    LastExit ended = {};  // what it remembers of each machine
+    LastExit ended = {};       // what it remembers of each machine
+    std::string failure = {};  // of the latest start of those that do not run
 
 private:
     [[nodiscard]] fs::path file(std::string const& what, Uuid const& uuid) const {
@@ -213,6 +221,8 @@ public:
             fs::create_directories(content / "usr");
             fs::create_directories(content / "sbin");
             std::ofstream(content / "sbin/init") << "x";
+            fs::create_directories(content / "etc");
+            std::ofstream(content / "etc/os-release") << "ID=test\n";
             EXPECT_TRUE(pool_->snapshot(image, *storage::SnapshotName::parse("final")));
         }
         other_pool.emplace(*pool_);
@@ -461,6 +471,41 @@ TEST_F(MachinesTest, AMachineThatCannotBeArchivedStaysAsItWas) {
     EXPECT_EQ(host.machines->get(uuid)->state, State::running);
     EXPECT_THAT(host.notices, IsEmpty()) << "nothing is left to be finished";
     fs::remove(host.root() / "var/triton/vmadm/archive");
+    EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
+}
+
+std::string content(fs::path const& path) {
+    std::ifstream file(path);
+    return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(MachinesTest, AStartThatFailedIsSeenUntilTheNextStartOrStop) {
+    Host host(directory());
+    Creation const made = creation();
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    ASSERT_TRUE(host.machines->stop(uuid, {}));
+    EXPECT_EQ(host.machines->get(uuid)->state, State::stopped);
+    EXPECT_FALSE(host.machines->get(uuid)->failure);
+    ASSERT_TRUE(host.units().set_autostart(uuid, true));
+    for (bool const is_started_again : {false, true}) {
+        host.units().failure = "its start failed (exit-code)";
+        EXPECT_EQ(host.machines->get(uuid)->state, State::failed);
+        EXPECT_EQ(host.machines->get(uuid)->failure, "its start failed (exit-code)");
+        EXPECT_EQ(host.machines->list()->machines.at(0).state, State::failed);
+        EXPECT_THAT(text_of(host.machines->reboot(uuid, false)), HasSubstr(R"(from state "failed", must be "running")"));
+        // It is not of the machine's file, and not for `vmadm recover`.
+        EXPECT_TRUE(host.machines->update(uuid, updating(R"({"alias":"x"})")));
+        EXPECT_FALSE(host.machines->store().load(uuid)->failure);
+        EXPECT_THAT(recover(*host.machines, std::nullopt).lines, IsEmpty());
+        if (is_started_again)
+            EXPECT_TRUE(*host.machines->start(uuid));
+        else
+            EXPECT_FALSE(*host.machines->stop(uuid, {}));
+        EXPECT_EQ(host.machines->get(uuid)->state, is_started_again ? State::running : State::stopped);
+        EXPECT_FALSE(host.machines->get(uuid)->failure);
+    }
+    host.units().failure = "its start failed (exit-code)";
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
 }
 
