@@ -48,21 +48,37 @@ struct ConfigFile {
     std::string_view name;
     Place place;
     mode_t mode;
+    std::string_view property = {};  ///< whose value it is; empty: it has members
 };
 constexpr std::array<ConfigFile, 3> config_files{{
     {"metadata.json", Place::metadata_file, 0600},
-    {"tags.json", Place::tags_file, 0600},
-    {"routes.json", Place::routes_file, 0600},
+    {"tags.json", Place::tags_file, 0600, "tags"},
+    {"routes.json", Place::routes_file, 0600, "routes"},
 }};
 
-std::string place_text(Machine const& machine, Place place) {
+std::string config_text(Machine const& machine, ConfigFile const& file) {
+    if (!file.property.empty()) {
+        std::string const text = value_text(*find_property(file.property), machine);
+        return (text.empty() ? "{}" : text) + "\n";
+    }
     json::Writer out;
     out.open('{');
     for (Property const& property : properties()) {
-        if (property.rules.place == place) property.write(property.name, machine, out);
+        if (property.rules.place == file.place) property.write(property.name, machine, out);
     }
     out.close('}');
     return std::move(out).text() + "\n";
+}
+
+/// What a file has, with the names of its properties. Former versions wrote `{"tags": {...}}`, which no value of a
+/// property can look like: those are flat.
+json::Object with_names(json::Object content, ConfigFile const& file) {
+    bool const has_names = content.size() == 1 && content.front().key == file.property &&
+                           content.front().node.get<json::Object>() != nullptr;
+    if (file.property.empty() || has_names) return content;
+    json::Object named;
+    named.push_back({std::string(file.property), json::Node{std::move(content)}});
+    return named;
 }
 
 /// The value of launch, without its name: that is what triton-launch reads.
@@ -190,10 +206,10 @@ Result<> Machines::load_parts(Machine& machine) {
     std::string const config = path(machine.uuid) + "/config/";
     for (ConfigFile const& file : config_files) {
         std::string const name = config + std::string(file.name);
-        auto const object = TRY(read_object(name));
+        auto object = TRY(read_object(name));
         json::Reading reading(1);
         json::Where const top{};
-        for (json::Member const& member : object.value_or(json::Object{})) {
+        for (json::Member const& member : with_names(std::move(object).value_or(json::Object{}), file)) {
             Property const* const property = find_property(member.key);
             if (property && property->rules.place == file.place)
                 property->value.parse(member.node, json::Where{&top, property->name}, machine, reading);
@@ -338,7 +354,7 @@ Result<MachineLock> Machines::lock(Uuid const& uuid, std::string_view purpose, m
 Result<> Machines::write_config(Machine const& machine, std::string const& tree) {
     std::string const config = tree + "/config/";
     for (ConfigFile const& file : config_files)
-        TRY(replace_file(config + std::string(file.name), place_text(machine, file.place), file.mode));
+        TRY(replace_file(config + std::string(file.name), config_text(machine, file), file.mode));
     std::string const launch = config + "launch/" + std::string(launch_file_name);
     if (!machine.launch) return remove_file(launch);
     // readable by all, because inside the machine's user namespace nobody owns it

@@ -54,7 +54,7 @@ class MachineFiles:
         return tree / "@tree/config"
 
     def write_tags(self, uuid, tags):
-        (self.config(uuid) / "tags.json").write_text(json.dumps({"tags": tags}))
+        (self.config(uuid) / "tags.json").write_text(json.dumps(tags))
 
     def fill(self, count):
         """Machines number 0 to count."""

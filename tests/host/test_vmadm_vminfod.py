@@ -82,7 +82,7 @@ def root(tmp_path):
     state = root / "var/triton/vmadm"
     for uuid, members in MACHINES.items():
         write(state / f"machines/{uuid}.json", json.dumps({"uuid": uuid, "brand": "lx", "image_uuid": IMAGE, "phase": "installed", **members}))
-        write(root / f"var/triton/pool/machines/{uuid}/@tree/config/tags.json", json.dumps({"tags": {"role": "front" if uuid == WEB else "back"}}))
+        write(root / f"var/triton/pool/machines/{uuid}/@tree/config/tags.json", json.dumps({"role": "front"} if uuid == WEB else {"tags": {"role": "back"}}))  # the other as former versions wrote it
         (root / f"var/triton/pool/machines/{uuid}/@snapshots").mkdir()
         (root / f"var/triton/pool/machines/{uuid}/@tree/root/etc").mkdir(parents=True)
     write(root / f"var/triton/pool/machines/{TORN}/@tree/config/tags.json", "[")

@@ -479,6 +479,25 @@ std::string content(fs::path const& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
+/// As on SmartOS. Former versions wrote an object with the name of the property.
+TEST_F(MachinesTest, TagsAndRoutesAreBareObjectsInTheirFiles) {
+    Host host(directory());
+    Creation const made = creation(R"(,"autoboot":false,"tags":{"tags":"x","a":1})");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    fs::path const config = fs::path(*host.machines->get(uuid)->zonepath) / "config";
+    EXPECT_EQ(content(config / "tags.json"), "{\"tags\":\"x\",\"a\":1}\n");
+    EXPECT_EQ(content(config / "routes.json"), "{}\n");
+    EXPECT_EQ(host.machines->get(uuid)->tags.size(), 2U);
+    ASSERT_TRUE(host.machines->update(uuid, updating(R"({"remove_tags":["a"]})")));
+    EXPECT_EQ(content(config / "tags.json"), "{\"tags\":\"x\"}\n");
+    EXPECT_EQ(host.machines->get(uuid)->tags.front().key, "tags");
+    std::ofstream(config / "tags.json") << R"({"tags":{"b":2,"c":3}})";
+    std::ofstream(config / "routes.json") << R"({"routes":{"10.9.0.0/16":"10.0.0.1"}})";
+    EXPECT_EQ(host.machines->get(uuid)->tags.size(), 2U);
+    EXPECT_EQ(host.machines->get(uuid)->routes.front().key, "10.9.0.0/16");
+}
+
 TEST_F(MachinesTest, AStartThatFailedIsSeenUntilTheNextStartOrStop) {
     Host host(directory());
     Creation const made = creation();
