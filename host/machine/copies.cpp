@@ -139,7 +139,7 @@ Result<> Machines::send(Uuid const& uuid, int to) {
     (void)TRY(forget_copy_snapshots(uuid));
     TRY(parts_.pool.snapshot(tree, snapshot));
     StreamWriter stream(to);
-    auto sent = stream.head({std::string(storage::stream_kind(parts_.pool.kind())), payload_text(machine)});
+    auto sent = stream.head({std::string(storage::stream_kind(parts_.pool.kind())), sent_payload(machine)});
     if (sent) {
         sent = storage::through_pipe([&](int pipe) { return parts_.pool.send(tree, snapshot, std::nullopt, pipe); },
                                      [&](int pipe) { return stream.content(pipe); });

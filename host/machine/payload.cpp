@@ -589,6 +589,27 @@ Result<json::Object> read_payload(std::string_view text) {
     return std::move(*object);
 }
 
+std::string sent_payload(Machine const& machine) {
+    std::string text = payload_text(machine);
+    if (!machine.create_timestamp) return text;
+    json::Writer created;
+    created.open('{').member(created_key, *machine.create_timestamp).close('}');
+    text.back() = ',';  // every machine has a uuid before it
+    return text + std::move(created).text().substr(1);
+}
+
+Result<std::optional<std::string>> take_create_timestamp(json::Object& payload) {
+    json::Member* const member = find(payload, created_key);
+    if (!member) return std::nullopt;
+    auto const* const text = member->node.get<std::string>();
+    if (!text || !parse_time(*text))
+        return fail(ErrorKind::invalid, "receive a VM",
+                    std::string(created_key) + ": expected a time such as 2026-11-22T15:04:05.678Z");
+    std::string created = *text;
+    std::erase_if(payload, [](json::Member const& other) { return other.key == created_key; });
+    return created;
+}
+
 Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
     Faults faults;
     Reader reader(faults);

@@ -42,6 +42,13 @@ struct Creation {
     bool has_quota = true;                  ///< the payload has one: otherwise it is the default
 };
 
+/// The key of the head of a stream that no payload has.
+inline constexpr std::string_view created_key = "create_timestamp";
+/// The payload in the head of a stream: that of create, and when the machine was created.
+std::string sent_payload(Machine const& machine);
+/// Takes that time out of such a payload; nullopt: an earlier version has sent none. Errors: invalid.
+Result<std::optional<std::string>> take_create_timestamp(json::Object& payload);
+
 /// Reads and checks the payload of a new machine, and adds what is missing. `now`: microseconds since 1970.
 Checked<Creation> read_creation(json::Object const& payload, std::int64_t now);
 

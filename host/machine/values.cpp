@@ -232,4 +232,21 @@ std::string time_text(std::int64_t microseconds) {
     return text.data();
 }
 
+std::optional<std::int64_t> parse_time(std::string_view text) {
+    static constexpr std::string_view form = "0000-00-00T00:00:00.000Z";
+    if (text.size() != form.size()) return std::nullopt;
+    auto const number = [text](std::size_t at, std::size_t size) {
+        return static_cast<int>(integer_of(text.substr(at, size)).value_or(0));
+    };
+    std::tm parts{};
+    parts.tm_year = number(0, 4) - 1900;
+    parts.tm_mon = number(5, 2) - 1;
+    parts.tm_mday = number(8, 2);
+    parts.tm_hour = number(11, 2);
+    parts.tm_min = number(14, 2);
+    parts.tm_sec = number(17, 2);
+    std::int64_t const time = (std::int64_t{::timegm(&parts)} * 1000 + number(20, 3)) * 1000;
+    return time >= 0 && time_text(time) == text ? std::optional(time) : std::nullopt;
+}
+
 }  // namespace triton::machine

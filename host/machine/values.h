@@ -113,5 +113,7 @@ std::optional<std::int64_t> integer_of(std::string_view text);
 
 /// Returns "2026-11-22T15:04:05.678Z" for microseconds since 1970.
 std::string time_text(std::int64_t microseconds);
+/// Reads such a text; nullopt for any other, and for a time that does not exist.
+std::optional<std::int64_t> parse_time(std::string_view text);
 
 }  // namespace triton::machine

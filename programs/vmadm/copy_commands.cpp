@@ -111,8 +111,11 @@ Outcome run_receive(Options const& options) {
     auto const file = TRY_RUN(stream_file(options));
     machine::StreamReader stream(file.get());
     machine::StreamHead const head = TRY_RUN(stream.head());
-    auto const creation = machine::read_creation(TRY_RUN(machine::read_payload(head.payload)), wall_microseconds());
+    auto payload = TRY_RUN(machine::read_payload(head.payload));
+    auto const created = TRY_RUN(machine::take_create_timestamp(payload));
+    auto creation = machine::read_creation(payload, wall_microseconds());
     if (!creation) return std::unexpected(Failure{creation.error().error("receive a VM")});
+    if (created) creation->machine.create_timestamp = *created;
     TRY_RUN(check_filesystems(options, creation->machine));
     auto const host = TRY_RUN(Host::open(options));
     TRY_RUN(tell(*host, options, creation->ignored, creation->notices));

@@ -76,6 +76,7 @@ def test_a_machine_is_sent_and_received(host, vmadm, tiny):
         assert left_of(host, uuid) == []
     assert vmadm.says("recv", "-f", "/var/tmp/stream") == (0, f"Successfully received VM {uuid}\n")
     after = json.loads(vmadm.ok("get", "sent"))
+    assert after["create_timestamp"] == before["create_timestamp"]
     assert after["state"] == "stopped" and after["customer_metadata"] == {"k": "v"} and after["launch"] == before["launch"]
     vmadm.ok("start", "sent")
     assert vmadm.ok("exec", "sent", BUSYBOX, "cat", "/etc/mark") == "content\n"

@@ -858,6 +858,7 @@ TEST_F(MachinesTest, AReceptionThatIsKilledAnywhereLeavesAllOrNothing) {
         UniqueFd const from(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
         StreamReader stream(from.get());
         StreamHead const head = TRY(stream.head());
+        EXPECT_THAT(head.payload, HasSubstr(R"("create_timestamp":"1970-01-01T00:00:00.000Z"})"));
         return machines.receive(stream, head.storage, made);
     };
     for (int n = 0;; ++n) {

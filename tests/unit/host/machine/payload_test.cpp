@@ -557,5 +557,21 @@ TEST(Reference, EachPropertyThatMayBeSetIsInIt) {
     }
 }
 
+TEST(Payload, AStreamSaysWhenItsMachineWasCreated) {
+    auto payload = *read_payload(R"({"brand":"lx","create_timestamp":"2024-02-29T23:59:59.999Z"})");
+    EXPECT_EQ(*take_create_timestamp(payload), "2024-02-29T23:59:59.999Z");
+    EXPECT_EQ(payload.size(), 1U);
+    EXPECT_EQ(*take_create_timestamp(payload), std::nullopt);
+    for (char const* const value :
+         {"1", "null", R"("")", R"("2023-02-29T23:59:59.999Z")", R"("2024-02-29T23:59:60.000Z")",
+          R"("2024-02-29T23:59:59Z")", R"("2024-02-29t23:59:59.999Z")", R"("1969-12-31T23:59:59.999Z")",
+          R"("2024-02-29T23:59:59.9999Z")", R"("+024-02-29T23:59:59.999Z")"}) {
+        auto refused = *read_payload(std::string(R"({"create_timestamp":)") + value + "}");
+        auto const taken = take_create_timestamp(refused);
+        ASSERT_FALSE(taken) << value;
+        EXPECT_THAT(taken.error().text(), HasSubstr("create_timestamp: expected a time such as 2026-")) << value;
+    }
+}
+
 }  // namespace
 }  // namespace triton::machine
