@@ -107,6 +107,7 @@ Result<> Machines::create_snapshot(Uuid const& uuid, std::string_view name, bool
     if (with_volumes)
         notice("VM " + uuid.text() + " has no volumes that it can write: the snapshot is of its tree alone");
     auto const done = parts_.pool.snapshot(tree_of(uuid), snapshot);
+    if (done) store_.touch(uuid);
     return !done && done.error().kind == ErrorKind::exists ? exists() : done;
 }
 
@@ -120,6 +121,7 @@ Result<> Machines::delete_snapshot(Uuid const& uuid, std::string_view name) {
     bool const is_rest = !done && done.error().kind == ErrorKind::not_found;
     if (is_rest && volumes_of_snapshot(machine, name).empty()) return no_snapshot(name, uuid);
     if (!done && !is_rest) return done;
+    store_.touch(uuid);
     return forget_volume_snapshots(uuid);
 }
 
@@ -164,6 +166,7 @@ Result<> Machines::rollback_snapshot(Uuid const& uuid, std::string_view name) {
     }
     bool const was_running = !TRY(parts_.units.status(uuid)).is_down();
     TRY(perform_marked(uuid, rollback(uuid, snapshot, was_running)));
+    store_.touch(uuid);
     if (!was_running) return {};
     TRY(parts_.units.reset(uuid));
     Machine const machine = TRY(load(uuid));

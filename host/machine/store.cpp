@@ -272,6 +272,10 @@ std::int64_t Store::modified_at(Uuid const& uuid) const {
     return status.st_mtim.tv_sec * 1'000'000 + status.st_mtim.tv_nsec / 1000;
 }
 
+void Store::touch(Uuid const& uuid) const {
+    (void)::utimensat(AT_FDCWD, file_of(uuid).c_str(), nullptr, AT_SYMLINK_NOFOLLOW);
+}
+
 std::optional<std::int64_t> Store::uids_of_broken(std::string_view name) const {
     static constexpr std::string_view key = R"("first_uid":)";
     auto const text =

@@ -86,6 +86,8 @@ public:
     Result<> archive(Uuid const& uuid, std::string const& text) const;
     /// In microseconds since 1970.
     [[nodiscard]] std::int64_t modified_at(Uuid const& uuid) const;
+    /// Makes it modified now, for a change of a machine that its file does not have. Nothing depends on that.
+    void touch(Uuid const& uuid) const;
 
     /// Nothing when it has not ended yet. A corrupt file counts as nothing: it must not hide the machine.
     [[nodiscard]] std::optional<LastExit> last_exit(Uuid const& uuid) const;

@@ -528,6 +528,28 @@ TEST_F(MachinesTest, AStartThatFailedIsSeenUntilTheNextStartOrStop) {
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
 }
 
+TEST_F(MachinesTest, SnapshotsModifyTheMachine) {
+    Host host(directory());
+    Creation const made = creation(R"(,"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    auto const moves = [&](auto change) {
+        using namespace std::chrono_literals;
+        fs::path const config = fs::path(*host.machines->get(uuid)->zonepath) / "config";
+        for (fs::directory_entry const& entry : fs::directory_iterator(config))
+            fs::last_write_time(entry, fs::file_time_type::clock::now() - 2h);
+        fs::last_write_time(host.root() / "var/triton/vmadm/machines" / (uuid.text() + ".json"),
+                            fs::file_time_type::clock::now() - 1h);
+        auto const before = host.machines->get(uuid)->last_modified;
+        EXPECT_EQ(text_of(change()), "ok");
+        return *host.machines->get(uuid)->last_modified > *before;
+    };
+    EXPECT_TRUE(moves([&] { return host.machines->create_snapshot(uuid, "now"); }));
+    EXPECT_TRUE(moves([&] { return host.machines->rollback_snapshot(uuid, "now"); }));
+    EXPECT_TRUE(moves([&] { return host.machines->delete_snapshot(uuid, "now"); }));
+    EXPECT_FALSE(moves([&] { return Result<>(); }));
+}
+
 std::optional<LastExit> shown_exit(Machine const& machine, std::string const& time) {
     if (!machine.exit_timestamp || !machine.exit_status) return std::nullopt;
     EXPECT_EQ(*machine.exit_timestamp, time);
