@@ -285,7 +285,7 @@ Result<std::vector<SortKey>> parse_sort_keys(std::string_view text) {
     for (std::string_view name : split(text, ',')) {
         bool const is_descending = name.starts_with("-");
         if (is_descending || name.starts_with("+")) name.remove_prefix(1);
-        if (!is_key(name, false)) return fail("Invalid sort key: " + json::quoted(name));
+        if (!is_key(name, false)) return no_such_key("sort", name);
         Property const* const property = find_property(name);
         keys.push_back({std::string(property ? property->name : name), is_descending});
     }

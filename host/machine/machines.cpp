@@ -323,7 +323,13 @@ Result<Uuid> Machines::find(std::string_view name) {
     // What begins like the uuid of an unreadable one does not mean another one alone.
     for (BrokenFile const& broken : loaded.broken)
         if (auto const uuid = Uuid::parse(broken.name)) names.push_back({*uuid, ""});
-    return find_name(name, names);
+    auto found = find_name(name, names);
+    // A list shows it, but it is nothing that a command could be for.
+    bool const is_misnamed = !found && std::ranges::find(loaded.broken, name, &BrokenFile::name) != loaded.broken.end();
+    if (is_misnamed)
+        found.error().details.push_back("there is a file with that name, which is not one of a VM: " +
+                                        store_.layout().machines() + "/" + json::printable(name) + ".json");
+    return found;
 }
 
 // --- what changes are made of ---

@@ -90,13 +90,6 @@ std::optional<Chosen> choose_of_vminfod(Options const& options, Wanted const& wa
 
 // --- directly ---
 
-json::Node broken_node(machine::BrokenFile const& file) {
-    return json::Node{json::Object{{"uuid", json::Node{file.name}},
-                                   {"zonename", json::Node{file.name}},
-                                   {"state", json::Node{std::string("unreadable")}},
-                                   {"error", json::Node{file.error.text()}}}};
-}
-
 std::expected<Chosen, Failure> choose_directly(Options const& options, std::span<Filter const> conditions,
                                                Wanted const& wanted) {
     auto const needs = [&](bool (*is_such)(std::string_view key)) {
@@ -127,6 +120,13 @@ std::expected<Chosen, Failure> choose_directly(Options const& options, std::span
 }
 
 }  // namespace
+
+json::Node broken_node(machine::BrokenFile const& file) {
+    return json::Node{json::Object{{"uuid", json::Node{file.name}},
+                                   {"zonename", json::Node{file.name}},
+                                   {"state", json::Node{std::string("unreadable")}},
+                                   {"error", json::Node{file.error.text()}}}};
+}
 
 std::expected<Chosen, Failure> choose(Options const& options, std::string_view what, Wanted const& wanted) {
     auto const conditions = TRY_RUN(filters(options.words, what));

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "host/machine/store.h"
 #include "lib/json/reader.h"
 #include "programs/vmadm/command_line.h"
 
@@ -21,6 +22,9 @@ struct Chosen {
     std::vector<json::Node> machines;
     std::vector<json::Node> broken;  ///< {"uuid", "zonename", "state": "unreadable", "error"}
 };
+
+/// What is shown of a machine that cannot be read.
+json::Node broken_node(machine::BrokenFile const& file);
 
 /// Of vminfod, or loaded directly: what is wanted is the same. Standard error has a line for each machine that cannot
 /// be read, whether or not it fulfils conditions. `what`: "filter" or "lookup", for the message.

@@ -22,16 +22,29 @@ namespace {
 using machine::Machine;
 using machine::Machines;
 
+/// Whether a machine has snapshots with sizes, which grow while nothing tells of it.
+bool has_sizes(json::Node const& machine) {
+    auto const* const snapshots = json::value_of<json::Array>(machine, "snapshots");
+    return snapshots && std::ranges::any_of(*snapshots, [](json::Node const& snapshot) {
+               return json::member(snapshot, "size") != nullptr;
+           });
+}
+
 Outcome run_get(Options const& options) {
     if (options.words.size() == 1) {
         Vminfod vminfod(options);
         auto const uuid = vminfod.find(options.words.front());
-        auto const machine = uuid ? vminfod.ask_machine(*uuid) : std::nullopt;
+        auto machine = uuid ? vminfod.ask_machine(*uuid) : std::nullopt;
+        if (machine && has_sizes(*machine) && vminfod.settle(*uuid)) machine = vminfod.ask_machine(*uuid);
         if (machine && !info::is_unreadable(*machine)) return print(machine::pretty(*machine));
     }
     auto const host = TRY_RUN(Host::open(options));
     auto const uuid = TRY_RUN(one_machine(host->machines(), options, "get"));
-    return print(machine::pretty(node_of(TRY_RUN(host->machines().get(uuid)))));
+    auto const machine = host->machines().get(uuid);
+    // The error says why, and this is what a list shows of it.
+    if (!machine && machine.error().kind == ErrorKind::corrupt)
+        TRY_RUN(print(machine::pretty(broken_node({uuid.text(), machine.error()}))));
+    return print(machine::pretty(node_of(TRY_RUN(machine))));
 }
 
 Outcome run_list(Options const& options) {

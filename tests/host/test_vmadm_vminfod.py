@@ -169,6 +169,28 @@ def test_only_what_is_shown_is_asked_for(root):
                           "/vms?fields=uuid%2Calias", f"/vms/{WEB}"]
 
 
+def test_sizes_of_snapshots_are_those_of_now(root):
+    """They grow while the machine writes, and nothing tells of that."""
+    model = Model(root)
+    web = next(machine for machine in model.machines if machine["uuid"] == WEB)
+    web["snapshots"] = [{"name": "one", "size": 0}]
+
+    def answers(target):
+        if target == f"/vms/{WEB}?fresh=true":
+            web["snapshots"][0]["size"] = 4096
+        return model(target)
+
+    with FakeVminfod(root, answers) as fake:
+        assert json.loads(says(root, "get", WEB)[1])["snapshots"] == [{"name": "one", "size": 4096}]
+        assert fake.asked == [f"/vms/{WEB}", f"/vms/{WEB}?fresh=true", f"/vms/{WEB}"]
+
+
+def test_a_machine_that_cannot_be_read_is_shown_as_far_as_it_goes(root):
+    code, out, text = says(root, "get", TORN)
+    assert (code, json.loads(out)) == (1, {"uuid": TORN, "zonename": TORN, "state": "unreadable", "error": text.strip()})
+    assert says(root, "get", "0000")[2].splitlines()[1] == f"  there is a file with that name, which is not one of a VM: {root}/var/triton/vmadm/machines/0000.json"
+
+
 def test_without_vminfod_nothing_of_it_is_opened(root):
     """A pool that cannot be opened hinders nobody who need not open it."""
     model = Model(root)
