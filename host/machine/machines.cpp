@@ -144,6 +144,16 @@ storage::TreeName tree_of(Uuid const& uuid) {
     return *storage::TreeName::parse(std::string(group) + "/" + uuid.text());
 }
 
+Result<> check_zpool(Machine const& machine, storage::Pool const& pool) {
+    if (!machine.zpool) return {};
+    std::string const dataset = pool.dataset(tree_of(machine.uuid));
+    std::string const zpool = dataset.substr(0, dataset.find('/'));
+    if (*machine.zpool == zpool) return {};
+    return fail(ErrorKind::invalid, "zpool: " + json::quoted(*machine.zpool) + " is not the pool of machines here" +
+                                        (zpool.empty() ? ", which is not on ZFS: leave zpool out"
+                                                       : " (known: " + zpool + ")"));
+}
+
 Result<storage::SnapshotName> snapshot_name(std::string_view name) {
     auto parsed = storage::SnapshotName::parse(std::string(snapshot_prefix) + std::string(name));
     if (name.empty() || name.size() > longest_snapshot_name || !parsed) return fail("Invalid snapshot name");
@@ -1083,6 +1093,7 @@ Result<> Machines::start_again(Uuid const& uuid) {
 
 Result<> Machines::create(Creation const& creation_of) {
     (void)TRY(parts_.images.find(*creation_of.machine.image_uuid));
+    TRY(check_zpool(creation_of.machine, parts_.pool));
     is_quota_meant_ = creation_of.has_quota;
     return add(creation_of.machine, "create", [this](Machine const& machine) { return creation(machine); });
 }
@@ -1113,6 +1124,7 @@ Result<> check_readable(Machine const& machine) {
 
 Result<> Machines::add(Machine machine, std::string_view command, std::function<Operation(Machine const&)> const& make,
                        OwnMachine* source) {
+    if (!check_zpool(machine, parts_.pool)) machine.zpool.reset();  // of another host, whose copy it is
     TRY(check_launch(machine));
     TRY(check_network(machine));
     TRY(find_volumes(machine));

@@ -278,6 +278,9 @@ void add_awaited(UnitStatus& status, Store const& store, Uuid const& uuid);
 /// Adds what systemd says to a machine.
 void observe(Machine& machine, UnitStatus const& status);
 
+/// Refuses a zpool that is not that of the pool. Errors: invalid, with the one that there is.
+Result<> check_zpool(Machine const& machine, storage::Pool const& pool);
+
 /// The tree of a machine.
 storage::TreeName tree_of(Uuid const& uuid);
 

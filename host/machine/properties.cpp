@@ -128,7 +128,7 @@ std::span<Property const> table(json::TableOf<Machine, json::Reading>) {
         property<&Machine::zonename, HostName>("zonename", {.set = Set::at_create, .column = {12}}, "Stored. Default: its uuid."),
         property<&Machine::zonepath, PlainPath>("zonepath", seen({40}), "The directory of its tree."),
         derived("zfs_filesystem", {}, json::any_text, write_filesystem, "Its tree in the pool."),
-        property<&Machine::zpool, Name>("zpool", {.set = Set::at_create, .column = {12}, .alias = "zfs_storage_pool_name"}, "The pool that it is in."),
+        property<&Machine::zpool, Name>("zpool", {.set = Set::at_create, .column = {12}, .alias = "zfs_storage_pool_name"}, "The ZFS pool that it is in; any other is refused."),
         property<&Machine::owner_uuid, UuidText>("owner_uuid", kept({36}), "Stored. Default: zeros."),
         property<&Machine::billing_id, UuidText>("billing_id", kept({36}), "Stored. Default: zeros."),
         property<&Machine::package_name, Name>("package_name", kept({32}), "Stored."),

@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <functional>
 
+#include "host/machine/machines.h"
 #include "host/machine/nic.h"
 #include "host/parts/host_networks.h"
+#include "host/parts/host_pool.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
 #include "lib/text/printable.h"
@@ -144,6 +146,13 @@ Outcome run_validate(Options const& options) {
         if (auto const image = images.find(*checked.image_uuid); !image && image.error().kind == ErrorKind::not_found)
             notices.push_back(image.error().text());
     if (options.is_strict && !ignored.empty()) faults.reasons = ignored;
+    if (!is_update && faults.is_empty() && checked.zpool) {
+        auto const pool = TRY_RUN(parts::open_host_pool(machine::Layout{options.root}));
+        if (auto const known = machine::check_zpool(checked, *pool); !known) {
+            faults.bad_values.emplace_back("zpool");
+            faults.reasons.push_back(known.error().text());
+        }
+    }
     parts::HostLauncher launcher;
     if (faults.is_empty() && checked.launch) {
         json::Writer document;

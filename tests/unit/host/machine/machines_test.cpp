@@ -528,6 +528,20 @@ TEST_F(MachinesTest, AStartThatFailedIsSeenUntilTheNextStartOrStop) {
     EXPECT_EQ(text_of(host.machines->destroy(uuid)), "ok");
 }
 
+TEST_F(MachinesTest, AZpoolThatIsNotThatOfTheHostIsRefusedAndIsNotOfACopy) {
+    Host host(directory());
+    Creation made = creation(R"(,"autoboot":false,"zpool":"zones")");
+    std::string const refusal =
+        "zpool: \"zones\" is not the pool of machines here, which is not on ZFS: leave zpool out";
+    EXPECT_EQ(text_of(host.machines->create(made)), refusal);
+    EXPECT_FALSE(host.machines->store().exists(made.machine.uuid));
+    made.machine.zpool.reset();
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    Creation copy = creation(R"(,"autoboot":false,"zpool":"zones")");
+    ASSERT_EQ(text_of(host.machines->clone(made.machine.uuid, "", copy)), "ok");
+    EXPECT_FALSE(host.machines->get(copy.machine.uuid)->zpool);
+}
+
 TEST_F(MachinesTest, SnapshotsModifyTheMachine) {
     Host host(directory());
     Creation const made = creation(R"(,"autoboot":false)");
