@@ -33,7 +33,7 @@ Result<network::Port> port_of(Machine const& machine, std::size_t number, networ
     constexpr std::int64_t reserved_vlan = 4095;
     if (nic.vlan_id == std::optional(reserved_vlan))
         return fail(name + ": invalid vlan_id for NIC: 4095 (Linux has VLANs up to 4094)");
-    network::Guard const guard = guard_of(nic);
+    network::Guard const guard = guard_of(nic, machine.nics);
     std::vector<std::string> addresses;
     for (netlink::Address const& address : addresses_of(nic.ips))
         addresses.push_back(address.host_text());
@@ -64,12 +64,10 @@ network::Interface interface_of(Nic const& nic, network::Port const& port) {
                                  .mac = nic.mac,
                                  .mtu = port.mtu,
                                  .is_joined_by_host = is_bridged};
-    for (std::string const& ip : nic.ips) {
-        if (ip == "addrconf")
-            interface.takes_advertisements = true;
-        else if (auto const address = netlink::Address::parse(ip))
-            interface.addresses.push_back(address->text());
-    }
+    interface.takes_advertisements = std::ranges::find(nic.ips, "addrconf") != nic.ips.end();
+    // Several machines have the addresses of a virtual router, and the master alone answers for them.
+    for (std::string const& ip : nic.vrrp_vrid ? std::vector<std::string>() : nic.ips)
+        if (auto const address = netlink::Address::parse(ip)) interface.addresses.push_back(address->text());
     if (is_on(nic.primary)) interface.gateways = nic.gateways;
     return interface;
 }
@@ -91,8 +89,9 @@ Nic const* find_nic(Machine const& machine, std::string_view gateway) {
 bool is_reached(Machine const& machine, std::string const& gateway) {
     auto const wanted = netlink::Address::parse(gateway);
     return wanted && std::ranges::any_of(machine.nics, [&wanted](Nic const& nic) {
-               return std::ranges::any_of(addresses_of(nic.ips),
-                                          [&wanted](netlink::Address const& own) { return own.contains(*wanted); });
+               return !nic.vrrp_vrid && std::ranges::any_of(addresses_of(nic.ips), [&](netlink::Address const& own) {
+                   return own.contains(*wanted);
+               });
            });
 }
 
@@ -115,15 +114,36 @@ Result<network::Route> route_of(Machine const& machine, json::Member const& memb
     return route;
 }
 
+/// The addresses of virtual routers that speak from an address of a NIC.
+std::vector<netlink::Address> routed_by(Nic const& nic, std::span<Nic const> all) {
+    std::vector<netlink::Address> own = addresses_of(nic.ips);
+    std::vector<netlink::Address> routed;
+    for (Nic const& other : all) {
+        auto const from = netlink::Address::parse(other.vrrp_primary_ip.value_or(""));
+        bool const is_ours = from && std::ranges::any_of(own, [&from](netlink::Address const& address) {
+                                 return address.host_text() == from->host_text();
+                             });
+        if (!other.vrrp_vrid || !is_ours) continue;
+        for (netlink::Address address : addresses_of(other.ips)) {
+            address.prefix = address.whole_prefix();
+            routed.push_back(address);
+        }
+    }
+    return routed;
+}
+
 }  // namespace
 
-network::Guard guard_of(Nic const& nic) {
+network::Guard guard_of(Nic const& nic, std::span<Nic const> all) {
     network::Guard guard{.mac = netlink::parse_hardware_address(nic.mac).value_or(netlink::HardwareAddress{})};
     for (netlink::Address address : addresses_of(nic.ips)) {
         address.prefix = address.whole_prefix();
         guard.addresses.push_back(address);
     }
     for (netlink::Address const& address : addresses_of(nic.allowed_ips))
+        guard.addresses.push_back(address);
+    // Both are in one network, and Linux answers by either.
+    for (netlink::Address const& address : routed_by(nic, all))
         guard.addresses.push_back(address);
     if (nic.vrrp_primary_ip) {
         if (auto const address = netlink::Address::parse(*nic.vrrp_primary_ip)) guard.addresses.push_back(*address);
@@ -161,7 +181,7 @@ std::vector<network::Port> guarded(std::vector<network::Port> raised, Machine co
     std::erase_if(raised, [&machine](network::Port& port) {
         auto const nic = std::ranges::find(machine.nics, port.mac, &Nic::mac);
         if (nic == machine.nics.end()) return true;  // it takes effect with the next start
-        network::Guard guard = guard_of(*nic);
+        network::Guard guard = guard_of(*nic, machine.nics);
         for (std::string const& text : port.addresses)
             if (auto const address = netlink::Address::parse(text)) guard.addresses.push_back(*address);
         port.rules = network::guard_rules(guard);

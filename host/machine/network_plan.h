@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "host/machine/machine.h"
@@ -20,8 +21,9 @@ struct NetworkPlan {
 /// would have to be guarded; a route by a NIC that does not exist.
 Result<NetworkPlan> network_plan(Machine const& machine, network::Tags const& tags);
 
-/// What the machine may send from a NIC.
-network::Guard guard_of(Nic const& nic);
+/// What the machine may send from a NIC. `all`: the machine's; a virtual router's addresses are also those of the NIC
+/// by which it speaks.
+network::Guard guard_of(Nic const& nic, std::span<Nic const> all);
 
 /// The ports of a running machine, with the rules for its present properties. The addresses with which it was started
 /// stay allowed until it is started again.

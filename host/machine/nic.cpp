@@ -58,6 +58,13 @@ Result<std::string> random_mac() {
     return mac;
 }
 
+/// The address that all routers of a virtual router answer with. Source: RFC 5798, 7.3.
+std::string mac_of_router(std::int64_t vrid) {
+    static constexpr std::string_view digits = "0123456789abcdef";
+    auto const byte = static_cast<std::size_t>(vrid);
+    return std::string("00:00:5e:00:01:") + digits[byte >> 4 & 0xf] + digits[byte & 0xf];
+}
+
 /// Gives the NIC the first name of eth0, eth1 .. that is free.
 void name_interface(Nic& nic, std::vector<Nic> const& nics) {
     for (std::size_t number = 0; number <= nics.size() && !nic.interface; ++number) {
@@ -257,9 +264,12 @@ std::span<Row<Nic> const> table(json::TableOf<Nic, json::Reading>) {
         row_of<&Nic::blocked_outgoing_ports, TextList, Nic>("blocked_outgoing_ports",
                                                             "TCP and UDP ports to which it may not send."),
         row_of<&Nic::dhcp_server, Flag, Nic>("dhcp_server", "It may answer as a DHCP server."),
-        row_of<&Nic::vrrp_vrid, Whole<0, 255>, Nic>("vrrp_vrid", "Its virtual router."),
+        row_of<&Nic::vrrp_vrid, Whole<0, 255>, Nic>(
+            "vrrp_vrid",
+            "Its virtual router, which sets `mac` (7: `00:00:5e:00:01:07`). The machine's own VRRP program "
+            "adds `ips` to it while it is the master."),
         row_of<&Nic::vrrp_primary_ip, Text, Nic>("vrrp_primary_ip",
-                                                 "The address of another interface, for the virtual router."),
+                                                 "The address of another interface, from which it speaks VRRP."),
     });
     return rows;
 }
@@ -361,12 +371,16 @@ Result<> normalise_nics(std::vector<Nic>& nics) {
         return fail(ErrorKind::invalid, "nics contains " + std::to_string(nics.size()) + " NICs, but is limited to " +
                                             std::to_string(most));
     for (Nic& nic : nics) {
+        if (nic.vrrp_vrid) nic.mac = mac_of_router(*nic.vrrp_vrid);
         if (nic.mac.empty()) nic.mac = TRY(random_mac());
         normalise_addresses(nic);
         name_interface(nic, nics);
     }
     bool const has_primary = std::ranges::any_of(nics, [](Nic const& nic) { return nic.primary.has_value(); });
-    if (!has_primary && !nics.empty()) nics.front().primary = true;
+    if (has_primary || nics.empty()) return {};
+    // A virtual router has its addresses only while it is the master.
+    auto const first = std::ranges::find_if(nics, [](Nic const& nic) { return !nic.vrrp_vrid; });
+    (first == nics.end() ? nics.front() : *first).primary = true;
     return {};
 }
 
@@ -384,9 +398,9 @@ std::vector<std::string> nic_faults(std::vector<Nic> const& nics) {
         if (nic.interface) names.push_back(*nic.interface);
     }
     if (primaries > 1) faults.emplace_back("payload specifies more than 1 primary NIC");
+    check_nics_twice("VRID", vrids, faults);  // first: it is why their MACs are the same
     check_nics_twice("MAC", macs, faults);
     check_nics_twice("IP", ips, faults);
-    check_nics_twice("VRID", vrids, faults);
     check_nics_twice("interface", names, faults);
     check_routers(nics, faults);
     return faults;

@@ -48,7 +48,8 @@ std::optional<int> prefix_of_netmask(std::string_view netmask);
 std::string netmask_of_prefix(int prefix);
 
 /// Normalises the network interfaces of a machine. Each gets `ips`, with `ip` and `netmask` of the first IPv4 address
-/// for those who expect them; `gateways` and `gateway`; and a unique name. One is primary. Those without a MAC get one.
+/// for those who expect them; `gateways` and `gateway`; and a unique name. One is primary. Those without a MAC get one,
+/// and a virtual router has that of its number.
 /// Errors: those of getrandom(2).
 Result<> normalise_nics(std::vector<Nic>& nics);
 

@@ -31,11 +31,15 @@ Result<Address> address_of(std::string const& text) {
     return *address;
 }
 
-/// Refuses routes from routers. A kernel without IPv6 has no such file, and then routers send none.
-void refuse_advertisements(std::string const& interface) {
-    UniqueFd const file{
-        ::open(("/proc/sys/net/ipv6/conf/" + interface + "/accept_ra").c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)};
-    if (file) (void)write_all(file.get(), "0\n");  // if it cannot be written, the machine sees more routes
+/// Accepts or refuses addresses and routes from routers: a host may give its namespaces its own settings
+/// (net.core.devconf_inherit_init_net). A kernel without IPv6 has no such files, and then routers send nothing.
+void take_advertisements(std::string const& interface, bool are_taken) {
+    for (std::string const name : {"accept_ra", "autoconf"}) {
+        std::string const path = "/proc/sys/net/ipv6/conf/" + interface + "/" + name;
+        UniqueFd const file{::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW)};
+        // if it cannot be written, the machine has more routes, or none
+        if (file) (void)write_all(file.get(), are_taken ? "1\n" : "0\n");
+    }
 }
 
 /// Waits until the host has finished: it brings its end of the link up last.
@@ -56,7 +60,7 @@ Result<> set_up_interface(Interface const& interface, netlink::Socket& socket) {
     if (interface.name != interface.link) wanted.name = interface.name;
     if (interface.mtu > 0) wanted.mtu = static_cast<std::uint32_t>(interface.mtu);
     TRY(socket.change(link.index, wanted));
-    if (!interface.takes_advertisements) refuse_advertisements(interface.name);
+    take_advertisements(interface.name, interface.takes_advertisements);
     netlink::LinkWatch watch = TRY(netlink::LinkWatch::open());
     TRY(socket.change(link.index, {.is_up = true}));
     if (interface.is_joined_by_host) TRY(wait_for_carrier(interface.name, socket, watch));

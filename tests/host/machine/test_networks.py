@@ -1,11 +1,16 @@
 """Links of machines on a host with a real systemd and a real nftables: what machines see, what they may send, what is left."""
 
 import json
+import subprocess
+import sys
+import time
 import uuid as uuids
 
 import pytest
 from machine_place import configure, left_of
 from test_faults import each_kill
+
+from harness.slowness import FACTOR
 
 BUSYBOX = "/usr/bin/busybox"
 CONFIGURATION = {"network": {"nic_tags": {"internal": {"bridge": "tbr0"}, "gone": {"bridge": "tbr9"}, "external": {"macvlan": "tmac0"}, "tagged": {"bridge": "tvb0"}}}}
@@ -90,6 +95,47 @@ def test_a_debian_machine_has_its_address_and_its_own_init(host, vmadm, debian):
     assert host.run("cat", f"/proc/{leader}/comm", check=True).stdout == "systemd\n"
     assert "10.77.0.13/24" in vmadm.ok("exec", uuid, "/usr/sbin/ip", "addr")
     assert host.run("/mnt/usr/bin/busybox", "ping", "-c", "1", "-W", "2", "10.77.0.13").returncode == 0
+
+
+ADVERTISE = """
+import socket, struct, sys
+link = socket.if_nametoindex(sys.argv[1])
+router = socket.socket(socket.AF_INET6, socket.SOCK_RAW, socket.IPPROTO_ICMPV6)
+router.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_HOPS, 255)
+router.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_MULTICAST_IF, link)
+prefix = struct.pack("!BBBBIII", 3, 4, 64, 0xC0, 3600, 3600, 0) + socket.inet_pton(socket.AF_INET6, "fd79::")
+router.sendto(struct.pack("!BBHBBHII", 134, 0, 0, 64, 0, 1800, 0, 0) + prefix, ("ff02::1", 0, 0, link))
+"""
+
+
+@pytest.mark.not_in_vm("its host is reached by a command only")
+def test_addrconf_is_what_a_router_says(host, vmadm, tiny):
+    """Also where the host gives its own settings to its namespaces, and refuses routers."""
+    taker = make(vmadm, tiny, nic(31, ips=["addrconf"]))
+    other = make(vmadm, tiny, nic(32))
+    deadline = time.monotonic() + 30 * FACTOR
+    while "fd79::" not in sees(vmadm, taker, "ip", "-6", "addr"):
+        subprocess.run(["nsenter", "-t", str(host.leader), "-n", sys.executable, "-c", ADVERTISE, "tbr0"], check=True)
+        assert time.monotonic() < deadline
+    assert "default via fe80" in sees(vmadm, taker, "ip", "-6", "route")
+    assert "fd79::" not in sees(vmadm, other, "ip", "-6", "addr")
+    assert sees(vmadm, taker, "cat", "/proc/sys/net/ipv6/conf/eth0/accept_ra") == "1\n"
+    assert sees(vmadm, other, "cat", "/proc/sys/net/ipv6/conf/eth0/accept_ra") == "0\n"
+
+
+def test_a_virtual_router_has_its_address_and_leaves_its_ips_to_its_program(host, vmadm, tiny):
+    router = {"nic_tag": "internal", "ips": ["10.77.0.99/24"], "vrrp_vrid": 7, "vrrp_primary_ip": "10.77.0.33"}
+    one = make(vmadm, tiny, router, nic(33))
+    nics = json.loads(vmadm.ok("get", one))["nics"]
+    assert [(each["mac"], each.get("primary")) for each in nics] == [("00:00:5e:00:01:07", None), ("02:77:00:00:00:21", True)]
+    assert "00:00:5e:00:01:07" in sees(vmadm, one, "ip", "link", "show", "eth0")
+    assert "inet " not in sees(vmadm, one, "ip", "addr", "show", "eth0")
+    two = make(vmadm, tiny, nic(34))
+    assert not answers(vmadm, two, "10.77.0.99")
+    sees(vmadm, one, "ip", "addr", "add", "10.77.0.99/24", "dev", "eth0")  # it is the master now
+    assert answers(vmadm, two, "10.77.0.99")
+    code, text = vmadm.says("create", payload=payload(tiny, nics=[{**router, "ips": ["10.77.0.98/24"], "vrrp_primary_ip": "10.77.0.35"}, nic(35)]))
+    assert code == 1 and "please check the MAC, IP, and VRID" in text
 
 
 def test_what_the_host_lacks_is_said_before_anything_is_made(host, vmadm, tiny):

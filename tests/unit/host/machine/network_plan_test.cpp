@@ -56,6 +56,20 @@ TEST(NetworkPlan, HasWhatTheHostAndTheMachineDo) {
                             network::Route{"10.7.0.0/16", "", "eth0"}));
 }
 
+/// Its own VRRP program adds the addresses: several machines have them, and one alone may answer.
+TEST(NetworkPlan, AVirtualRouterMaySendFromAddressesThatItDoesNotHaveYet) {
+    Machine made = machine_with_nics();
+    made.nics[1].mac = "00:00:5e:00:01:07";
+    made.nics[1].ips = {"10.0.0.9/24"};
+    made.nics[1].vrrp_vrid = 7;
+    made.nics[1].vrrp_primary_ip = "10.0.0.2";
+    auto const plan = network_plan(made, tags);
+    ASSERT_TRUE(plan) << plan.error().text();
+    EXPECT_EQ(plan->inside.interfaces[1].mac, "00:00:5e:00:01:07");
+    EXPECT_THAT(plan->inside.interfaces[1].addresses, testing::IsEmpty());
+    EXPECT_THAT(plan->ports[1].rules, testing::Contains("ip saddr != { 10.0.0.9, 10.0.0.2 } drop"));
+}
+
 TEST(NetworkPlan, RefusesWhatCannotBe) {
     auto const refusal = [](auto change) {
         Machine wrong = machine_with_nics();

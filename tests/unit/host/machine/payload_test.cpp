@@ -527,6 +527,23 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
         "Cannot add multiple NICs with the same MAC: 02:00:00:00:00:01");
 }
 
+/// As on SmartOS: the number decides the address, also when it changes.
+TEST(Nics, AVirtualRouterHasTheMacOfItsNumber) {
+    Machine made = machine(R"("nics":[{"nic_tag":"e","ips":["10.0.0.9/24"],"vrrp_vrid":26,"vrrp_primary_ip":"10.0.0.2",)"
+                           R"("mac":"02:00:00:00:00:09"},{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]}])");
+    EXPECT_EQ(made.nics[0].mac, "00:00:5e:00:01:1a");
+    EXPECT_FALSE(made.nics[0].primary);
+    EXPECT_EQ(made.nics[1].primary, true);
+    auto const update = read_update(
+        made, *read_payload(R"({"update_nics":[{"mac":"00:00:5e:00:01:1a","vrrp_vrid":7}]})"));
+    ASSERT_TRUE(update) << update.error().json();
+    EXPECT_EQ(update->machine.nics[0].mac, "00:00:5e:00:01:07");
+    EXPECT_EQ(fault_of(R"("nics":[{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]},)"
+                       R"({"nic_tag":"e","ips":["10.0.0.8/24"],"vrrp_vrid":7,"vrrp_primary_ip":"10.0.0.2"},)"
+                       R"({"nic_tag":"e","ips":["10.0.0.9/24"],"vrrp_vrid":7,"vrrp_primary_ip":"10.0.0.2"}])"),
+              "Cannot add multiple NICs with the same VRID: 7");
+}
+
 TEST(Routes, DestinationsAndGatewaysAreChecked) {
     EXPECT_EQ(fault_of(R"("routes":{"10.2.0.0/16":"10.0.0.1","10.3.0.1":"nics[1]","10.4.0.0/16":"macs[2:0:0:0:0:1]"})"),
               "none");
