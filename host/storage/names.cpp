@@ -24,6 +24,15 @@ std::optional<std::string_view> problem_of_component(std::string_view text) {
     return std::nullopt;
 }
 
+/// The same for a snapshot, in which SmartOS allows one character more.
+std::optional<std::string_view> problem_of_snapshot(std::string_view text) {
+    if (text.empty()) return "it is empty";
+    if (!is_alphanumeric(text.front())) return "it must begin with a letter or a digit";
+    bool const is_known = std::ranges::all_of(text, [](char c) { return is_allowed(c) || c == '%'; });
+    if (!is_known) return "only letters, digits and _ . : - % may be in it";
+    return std::nullopt;
+}
+
 /// Refuses a text that is not a name. It may come from anywhere: it is shown no longer than a name, and without
 /// anything that a terminal would obey.
 std::unexpected<Error> not_a_name(std::string_view what, std::string_view text, std::string_view problem) {
@@ -51,7 +60,7 @@ Result<TreeName> TreeName::parse(std::string_view text) {
 Result<SnapshotName> SnapshotName::parse(std::string_view text) {
     if (text.size() > most_characters)
         return not_a_name("snapshot", text, "it has more than " + std::to_string(most_characters) + " characters");
-    if (auto const problem = problem_of_component(text)) return not_a_name("snapshot", text, *problem);
+    if (auto const problem = problem_of_snapshot(text)) return not_a_name("snapshot", text, *problem);
     return SnapshotName(text);
 }
 

@@ -30,7 +30,7 @@ private:
     std::string text_;
 };
 
-/// The name of a snapshot of a tree: one component of the same kind.
+/// The name of a snapshot of a tree: one component of the same kind, which may have "%" too. ZFS has no such names.
 class SnapshotName {
 public:
     static constexpr std::size_t most_characters = 80;

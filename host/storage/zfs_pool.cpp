@@ -19,6 +19,7 @@
 #include "lib/base/read_file.h"
 #include "lib/files/copy_file.h"
 #include "lib/files/pending_file.h"
+#include "lib/json/text.h"
 
 namespace triton::storage {
 
@@ -108,6 +109,7 @@ public:
 
     Result<> snapshot(TreeName const& tree, SnapshotName const& name) override {
         TRY(require(tree));
+        TRY(check_name(name));
         auto const done =
             zfs_.run({"make snapshot " + shown(tree, name), {"snapshot", full(tree) + '@' + name.text()}});
         if (!done && done.error().kind == ErrorKind::exists)
@@ -117,6 +119,7 @@ public:
 
     Result<> rename_snapshot(TreeName const& tree, SnapshotName const& from, SnapshotName const& to) override {
         TRY(require(tree));
+        TRY(check_name(to));
         auto const done = zfs_.run({"rename snapshot " + shown(tree, from),
                                     {"rename", full(tree) + '@' + from.text(), full(tree) + '@' + to.text()}});
         if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, from);
@@ -127,6 +130,7 @@ public:
 
     Result<> delete_snapshot(TreeName const& tree, SnapshotName const& name) override {
         TRY(require(tree));
+        if (!check_name(name)) return no_such_snapshot(tree, name);
         std::string const snapshot = full(tree) + '@' + name.text();
         auto const done = zfs_.run({"delete snapshot " + shown(tree, name), {"destroy", snapshot}, -1, -1, Pace::slow});
         if (!done && done.error().kind == ErrorKind::not_found) return no_such_snapshot(tree, name);
@@ -427,6 +431,11 @@ private:
     [[nodiscard]] std::string full(TreeName const& tree) const { return dataset_ + '/' + tree.text(); }
     [[nodiscard]] std::string own(std::string const& name) const { return dataset_ + '/' + name; }
     [[nodiscard]] std::string locks() const { return path_ + "/@pool/locks"; }
+    /// zfs(8) has no such snapshots, and takes "a%b" as all from a to b.
+    static Result<> check_name(SnapshotName const& name) {
+        if (!name.text().contains('%')) return {};
+        return fail(ErrorKind::invalid, "snapshot name " + json::quoted(name.text()) + ": ZFS allows no % in it");
+    }
     static std::string shown(TreeName const& tree, SnapshotName const& snapshot) {
         return tree.text() + '@' + snapshot.text();
     }

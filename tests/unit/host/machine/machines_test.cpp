@@ -1937,6 +1937,10 @@ TEST_F(MachinesTest, SnapshotsHaveNamesOf64CharactersAndTellTheirTime) {
     ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, longest)), "ok");
     ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "later")), "ok");
     EXPECT_EQ(text_of(host.machines->create_snapshot(uuid, longest + "n")), "Invalid snapshot name");
+    EXPECT_EQ(text_of(host.machines->create_snapshot(uuid, "%a/b")), "Invalid snapshot name");
+    ASSERT_EQ(text_of(host.machines->create_snapshot(uuid, "%50%")), "ok");
+    EXPECT_EQ(host.machines->get(uuid)->snapshots.front().name, "%50%");
+    ASSERT_EQ(text_of(host.machines->delete_snapshot(uuid, "%50%")), "ok");
 
     auto const snapshots = host.machines->get(uuid)->snapshots;
     ASSERT_EQ(snapshots.size(), 2U);

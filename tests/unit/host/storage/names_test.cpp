@@ -38,7 +38,10 @@ TEST(StorageNames, RefusesWithTheReason) {
 TEST(StorageNames, SnapshotsHaveOneComponent) {
     EXPECT_EQ(SnapshotName::parse("final")->text(), "final");
     EXPECT_EQ(SnapshotName::parse("a/b").error().text(),
-              "\"a/b\" is not a name of a snapshot: only letters, digits and _ . : - may be in it");
+              "\"a/b\" is not a name of a snapshot: only letters, digits and _ . : - % may be in it");
+    EXPECT_EQ(SnapshotName::parse("50%")->text(), "50%");
+    EXPECT_EQ(SnapshotName::parse("%").error().text(),
+              "\"%\" is not a name of a snapshot: it must begin with a letter or a digit");
     EXPECT_EQ(SnapshotName::parse("").error().kind, ErrorKind::invalid);
 }
 

@@ -85,6 +85,16 @@ TEST_F(ZfsPoolTest, TellsWhatKeepsSnapshotsFromBeingDeleted) {
               "cannot delete snapshots of tree machines/a: a@s2 is held: zfs holds tank/x/machines/a@s2");
 }
 
+/// zfs destroy would take "a%b" as all snapshots from a to b.
+TEST_F(ZfsPoolTest, HasNoSnapshotsWithAPercentSign) {
+    auto const pool = pool_that_destroys("echo \"$last\" >> " + (area_ / "destroyed").string());
+    TreeName const tree = *TreeName::parse("machines/a");
+    SnapshotName const name = *SnapshotName::parse("a%b");
+    EXPECT_EQ(pool->snapshot(tree, name).error().text(), "snapshot name \"a%b\": ZFS allows no % in it");
+    EXPECT_EQ(pool->delete_snapshot(tree, name).error().kind, ErrorKind::not_found);
+    EXPECT_FALSE(fs::exists(area_ / "destroyed"));
+}
+
 TEST_F(ZfsPoolTest, RemovesWhatWasLeft) {
     auto const pool = pool_that_destroys("rmdir \"$place\"");
     auto const removed = pool->recover();
