@@ -288,8 +288,35 @@ void check_filesystems(std::vector<Filesystem> const& filesystems, std::vector<F
     }
 }
 
-void check_whole(Machine& machine, std::vector<Filesystem> const& filesystems_before, Reader& reader) {
-    check_filesystems(machine.filesystems, filesystems_before, reader);
+/// The labels of host names, whose limits systemd-nspawn and resolvers have. Source: RFC 1123, 2.1.
+void check_labels(Machine const& machine, Machine const& before, Reader& reader) {
+    constexpr std::size_t longest_label = 63;
+    struct Row {
+        std::string_view name;
+        std::optional<std::string> Machine::* member;
+    };
+    static constexpr std::array<Row, 3> names{
+        {{"zonename", &Machine::zonename}, {"hostname", &Machine::hostname}, {"dns_domain", &Machine::dns_domain}}};
+    for (Row const& row : names) {
+        if (machine.*row.member == before.*row.member) continue;
+        std::string_view rest = *(machine.*row.member);
+        while (!rest.empty()) {
+            std::string_view const label = rest.substr(0, rest.find('.'));
+            rest.remove_prefix(std::min(rest.size(), label.size() + 1));
+            std::string const at = std::string(row.name) + ": ";
+            if (label.size() > longest_label)
+                reader.bad_value(row.name, at + json::shown(label) + " has " + std::to_string(label.size()) +
+                                               " characters, and a label of a host name has 63 at most");
+            else if (label.starts_with('-') || label.ends_with('-'))
+                reader.bad_value(row.name, at + json::shown(label) + " begins or ends with a dash");
+        }
+    }
+}
+
+/// `before`: a machine that an earlier version has made may have values that are refused now.
+void check_whole(Machine& machine, Machine const& before, Reader& reader) {
+    check_filesystems(machine.filesystems, before.filesystems, reader);
+    check_labels(machine, before, reader);
     if (auto const named = normalise_nics(machine.nics); !named) reader.bad_value("nics", named.error().text());
     for (std::string& fault : nic_faults(machine.nics))
         reader.bad_value("nics", std::move(fault));
@@ -636,7 +663,7 @@ Checked<Creation> read_creation(json::Object const& payload, std::int64_t now) {
     fill_in(machine);
     creation.notices = reader.take_notices();
     couple(machine, creation.notices);
-    check_whole(machine, {}, reader);
+    check_whole(machine, Machine{}, reader);
     note_filesystems(machine, creation.notices);
     note_unlimited(machine, creation.notices);
     machine.create_timestamp = time_text(now);
@@ -669,7 +696,7 @@ Checked<Update> read_update(Machine const& before, json::Object const& payload) 
     fill_in(update.machine);
     update.notices = reader.take_notices();
     couple(update.machine, update.notices);
-    check_whole(update.machine, before.filesystems, reader);
+    check_whole(update.machine, before, reader);
     update.ignored = reader.take_ignored();
     if (!faults.is_empty()) return std::unexpected(std::move(faults));
     update.changes = differences(before, update.machine);

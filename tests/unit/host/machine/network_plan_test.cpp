@@ -68,6 +68,7 @@ TEST(NetworkPlan, AVirtualRouterMaySendFromAddressesThatItDoesNotHaveYet) {
     EXPECT_EQ(plan->inside.interfaces[1].mac, "00:00:5e:00:01:07");
     EXPECT_THAT(plan->inside.interfaces[1].addresses, testing::IsEmpty());
     EXPECT_THAT(plan->ports[1].rules, testing::Contains("ip saddr != { 10.0.0.9, 10.0.0.2 } drop"));
+    EXPECT_THAT(plan->ports[0].rules, testing::Contains("ip saddr != { 10.0.0.2, 10.0.0.9 } drop"));
 }
 
 TEST(NetworkPlan, RefusesWhatCannotBe) {

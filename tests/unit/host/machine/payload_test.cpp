@@ -529,13 +529,14 @@ TEST(Nics, FaultsHaveTheWordsThatUsersKnow) {
 
 /// As on SmartOS: the number decides the address, also when it changes.
 TEST(Nics, AVirtualRouterHasTheMacOfItsNumber) {
-    Machine made = machine(R"("nics":[{"nic_tag":"e","ips":["10.0.0.9/24"],"vrrp_vrid":26,"vrrp_primary_ip":"10.0.0.2",)"
-                           R"("mac":"02:00:00:00:00:09"},{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]}])");
+    Machine made =
+        machine(R"("nics":[{"nic_tag":"e","ips":["10.0.0.9/24"],"vrrp_vrid":26,"vrrp_primary_ip":"10.0.0.2",)"
+                R"("mac":"02:00:00:00:00:09"},{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]}])");
     EXPECT_EQ(made.nics[0].mac, "00:00:5e:00:01:1a");
     EXPECT_FALSE(made.nics[0].primary);
     EXPECT_EQ(made.nics[1].primary, true);
-    auto const update = read_update(
-        made, *read_payload(R"({"update_nics":[{"mac":"00:00:5e:00:01:1a","vrrp_vrid":7}]})"));
+    auto const update =
+        read_update(made, *read_payload(R"({"update_nics":[{"mac":"00:00:5e:00:01:1a","vrrp_vrid":7}]})"));
     ASSERT_TRUE(update) << update.error().json();
     EXPECT_EQ(update->machine.nics[0].mac, "00:00:5e:00:01:07");
     EXPECT_EQ(fault_of(R"("nics":[{"mac":"02:00:00:00:00:01","nic_tag":"e","ips":["10.0.0.2/24"]},)"
@@ -551,6 +552,20 @@ TEST(Routes, DestinationsAndGatewaysAreChecked) {
               "Invalid route destination: \"here\" (must be IP address or CIDR)");
     EXPECT_EQ(fault_of(R"("routes":{"10.2.0.0/16":"nics[x]"})"),
               "Invalid route gateway: \"nics[x]\" (must be IP address, nics[] or macs[])");
+}
+
+TEST(HostNames, HaveLabelsOf63Characters) {
+    std::string const label(63, 'a');
+    EXPECT_EQ(fault_of(R"("hostname":")" + label + "\""), "none");
+    EXPECT_EQ(fault_of(R"("hostname":"a)" + label + "\""),
+              "hostname: a" + label + " has 64 characters, and a label of a host name has 63 at most");
+    EXPECT_EQ(fault_of(R"("hostname":"web-.example")"), "hostname: web- begins or ends with a dash");
+    EXPECT_EQ(fault_of(R"("dns_domain":"a.-b")"), "dns_domain: -b begins or ends with a dash");
+    // One that an earlier version has taken stays.
+    Machine before = machine("");
+    before.hostname = "a" + label;
+    EXPECT_TRUE(read_update(before, *read_payload(R"({"alias":"x"})")));
+    EXPECT_FALSE(read_update(before, *read_payload(R"({"hostname":"-"})")));
 }
 
 TEST(Sizes, MayHaveAUnit) {
