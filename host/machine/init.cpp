@@ -73,6 +73,31 @@ Result<std::optional<Init>> init_of(Machine const& machine, std::string const& r
     return std::nullopt;
 }
 
+Result<std::string> init_path(std::string const& root) {
+    for (char const* const path : inits)
+        if (TRY(name_behind(root, path))) return std::string(path);
+    return std::string();
+}
+
+Result<bool> has_os_release(std::string const& root) {
+    return TRY(name_behind(root, "/etc/os-release")) || TRY(name_behind(root, "/usr/lib/os-release"));
+}
+
+Result<bool> make_usr(std::string const& root) {
+    UniqueFd const directory{::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    if (!directory) return false;  // what starts it says so
+    struct stat own{};
+    if (::fstat(directory.get(), &own) != 0) return fail(errno, "look at " + root);
+    if (::mkdirat(directory.get(), "usr", 0755) != 0) {
+        if (errno == EEXIST) return false;
+        return fail(errno, "make /usr in " + root);
+    }
+    // On a file system without idmapped mounts the files belong to uids of the machine.
+    if (::fchownat(directory.get(), "usr", own.st_uid, own.st_gid, AT_SYMLINK_NOFOLLOW) != 0)
+        return fail(errno, "make /usr in " + root);
+    return true;
+}
+
 std::string no_init_text(Machine const& machine) {
     if (machine.init_name) return "its init_name " + *machine.init_name + " is not a program of its image";
     std::string tried;

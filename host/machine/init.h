@@ -30,6 +30,13 @@ Init init_of_name(std::string_view name);
 /// Errors: those of openat2(2), but for a path that is not there.
 Result<std::optional<Init>> init_of(Machine const& machine, std::string const& root);
 
+/// The path of the init of an image, inside of it; empty: it has none. Errors: as init_of().
+Result<std::string> init_path(std::string const& root);
+/// Whether an image has an os-release, without which systemd-nspawn boots none. Errors: as init_of().
+Result<bool> has_os_release(std::string const& root);
+/// Makes /usr where an image has none: without it systemd-nspawn starts nothing. Returns whether it has made it.
+Result<bool> make_usr(std::string const& root);
+
 /// Why such a machine cannot start: "its image has no init (tried: /sbin/init)", and what to do.
 std::string no_init_text(Machine const& machine);
 

@@ -396,6 +396,9 @@ Result<> Machines::derive(Machine const& machine) {
     MachinePaths paths{root, path(machine.uuid) + "/config/launch", launcher};
     UniqueFd const files{::open(root.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     paths.has_shifted_files = files && TRY(storage::shifted_by(files.get()));
+    if (TRY(make_usr(root)))
+        notice("note: the image of VM " + machine.uuid.text() + " has no /usr: an empty one was made, as systemd-nspawn needs it");
+    if (!TRY(has_os_release(root))) paths.init = TRY(init_path(root));
     TRY(derive_network(machine, paths));
     TRY(derive_volumes(machine, paths));
     if (store_.layout().root.empty()) paths.metadata = store_.layout().metadata() + "/" + machine.uuid.text();

@@ -60,7 +60,8 @@ std::string first_program(Machine const& machine) {
 }
 
 void add_first_program(std::string& text, Machine const& machine, MachinePaths const& paths, Init const& init) {
-    std::string const program = first_program(machine);
+    std::string program = first_program(machine);
+    if (program.empty()) program = paths.init;
     std::string words;
     if (!paths.network.empty())  // it connects the machine and becomes the program after it
         words = std::string(first_program_inside) + " " + std::string(network_inside);

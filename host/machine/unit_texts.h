@@ -24,6 +24,7 @@ struct MachinePaths {
     std::string metadata_client = {};     ///< the program behind mdata-get, which goes there; empty: none
     /// Those whose mounts cannot map owners: their files have the machine's uids of the host.
     std::set<std::string> unmapped_volumes = {};
+    std::string init = {};  ///< of an image that has no os-release, which systemd-nspawn wants for a boot; else empty
     bool has_shifted_files = false;  ///< they belong to the machine's uids on the host, not to its own
 };
 

@@ -129,6 +129,18 @@ def test_an_image_without_an_init_is_named_as_such(host, vmadm):
     assert json.loads(vmadm.ok("get", uuid))["state"] == "stopped"
 
 
+def test_an_image_needs_neither_usr_nor_os_release(host, vmadm):
+    """systemd-nspawn wants one for any start, the other where it looks for the init."""
+    image = "5e6a4c11-0c2f-4a44-8c1f-000000000017"
+    install(host, image, "scratch", "mkdir -p $1/sbin $1/etc; cp /mnt/usr/bin/busybox $1/sbin/; ln -s busybox $1/sbin/init; echo ::respawn:/sbin/busybox sleep 9999 >$1/etc/inittab")
+    uuid = new_uuid()
+    code, text = vmadm.says("create", payload=payload(image, uuid=uuid))
+    assert (code, text) == (0, f"note: the image of VM {uuid} has no /usr: an empty one was made, as systemd-nspawn needs it\nSuccessfully created VM {uuid}\n")
+    assert vmadm.ok("exec", uuid, "/sbin/busybox", "echo", "inside") == "inside\n"
+    assert vmadm.says("reboot", uuid) == (0, f"Successfully completed reboot for VM {uuid}\n")
+    assert vmadm.says("stop", uuid) == (0, f"Successfully completed stop for VM {uuid}\n")
+
+
 def test_a_machine_that_does_not_start_stays(host, vmadm):
     image = "5e6a4c11-0c2f-4a44-8c1f-000000000014"
     install(host, image, "broken", FILL + "echo no program >$1/sbin/init")

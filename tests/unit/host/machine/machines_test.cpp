@@ -512,7 +512,8 @@ TEST_F(MachinesTest, AStartThatFailedIsSeenUntilTheNextStartOrStop) {
         EXPECT_EQ(host.machines->get(uuid)->state, State::failed);
         EXPECT_EQ(host.machines->get(uuid)->failure, "its start failed (exit-code)");
         EXPECT_EQ(host.machines->list()->machines.at(0).state, State::failed);
-        EXPECT_THAT(text_of(host.machines->reboot(uuid, false)), HasSubstr(R"(from state "failed", must be "running")"));
+        EXPECT_THAT(text_of(host.machines->reboot(uuid, false)),
+                    HasSubstr(R"(from state "failed", must be "running")"));
         // It is not of the machine's file, and not for `vmadm recover`.
         EXPECT_TRUE(host.machines->update(uuid, updating(R"({"alias":"x"})")));
         EXPECT_FALSE(host.machines->store().load(uuid)->failure);
@@ -1971,6 +1972,24 @@ TEST_F(MachinesTest, ARollbackDerivesAnew) {
     EXPECT_THAT(derived(), HasSubstr("triton-launch"));
     ASSERT_EQ(text_of(host.machines->rollback_snapshot(uuid, "before")), "ok");
     EXPECT_THAT(derived(), HasSubstr("Boot=yes"));
+}
+
+/// systemd-nspawn refuses both, the second one only where it looks for the init itself.
+TEST_F(MachinesTest, AnImageNeedsNeitherUsrNorOsRelease) {
+    Host host(directory());
+    Creation const made = creation(R"(,"autoboot":false)");
+    Uuid const uuid = made.machine.uuid;
+    ASSERT_EQ(text_of(host.machines->create(made)), "ok");
+    EXPECT_THAT(host.notices, IsEmpty());
+    fs::path const settings = host.root() / "run/systemd/nspawn" / (uuid.text() + ".nspawn");
+    EXPECT_THAT(content(settings), HasSubstr("Boot=yes\n"));
+    fs::path const root = fs::path(*host.machines->get(uuid)->zonepath) / "root";
+    fs::remove(root / "usr");
+    fs::remove(root / "etc/os-release");
+    ASSERT_TRUE(host.machines->start(uuid));
+    EXPECT_TRUE(fs::is_directory(root / "usr"));
+    EXPECT_THAT(host.notices, ElementsAre(HasSubstr("has no /usr: an empty one was made")));
+    EXPECT_THAT(content(settings), HasSubstr("Boot=no\nParameters=/sbin/init\n"));
 }
 
 /// As systemd-nspawn leaves them on a file system without idmapped mounts, which may have them after an upgrade.
