@@ -45,6 +45,7 @@ constexpr auto examples = std::to_array<Example>({
     {"avail", "imgadm avail os=linux name=~debian"},
     {"completion", ". <(imgadm completion bash)"},
     {"create", "imgadm create MACHINE -m manifest.json -o /var/tmp -c zstd"},
+    {"create", "imgadm create MACHINE name=web version=1.0"},
     {"create", "echo '{\"name\": \"web\", \"version\": \"1\"}' | imgadm create ./root -m -"},
     {"delete", "imgadm delete UUID"},
     {"gc", "imgadm gc --dry-run"},

@@ -22,7 +22,7 @@ std::string_view code_of(ErrorKind kind) {
         case ErrorKind::exhausted: return "NoSpace";
         case ErrorKind::timeout: return "Timeout";
         case ErrorKind::denied: return "NotAuthorized";
-        case ErrorKind::corrupt: return "DownloadError";
+        case ErrorKind::corrupt: return "CorruptContent";
         case ErrorKind::unsupported: return "NotSupported";
         case ErrorKind::internal: return "InternalError";
     }
@@ -34,6 +34,12 @@ std::string_view code_of(ErrorKind kind) {
 Failure failure_of(Error error) {
     std::string code(code_of(error.kind));
     return {ExitCode::failed, std::move(code), std::move(error)};
+}
+
+Failure download_failure(Error error) {
+    Failure failure = failure_of(std::move(error));
+    if (failure.error.kind == ErrorKind::corrupt) failure.code = "DownloadError";
+    return failure;
 }
 
 Failure usage_failure(std::string reason) {

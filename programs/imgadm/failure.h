@@ -25,6 +25,8 @@ struct Failure {
 
 /// Makes a failure of an error while a command ran.
 Failure failure_of(Error error);
+/// The same while something was fetched: other imgadms have a word of their own for what came wrong.
+Failure download_failure(Error error);
 /// Makes a failure of a wrong command line.
 Failure usage_failure(std::string reason);
 /// Makes a failure of an image that should be installed and is not.

@@ -1,5 +1,6 @@
 // import, install, update, create: the commands that bring images in.
 
+#include <algorithm>
 #include <array>
 #include <memory>
 #include <span>
@@ -11,6 +12,10 @@
 #include <CLI/CLI.hpp>
 #include <unistd.h>
 
+#include "host/image/manifest.h"
+#include "lib/json/table.h"
+#include "lib/json/text.h"
+#include "lib/json/writer.h"
 #include "programs/imgadm/commands.h"
 #include "programs/imgadm/images_named.h"
 #include "programs/imgadm/paths.h"
@@ -133,8 +138,13 @@ Outcome import(Context& context, ImportCommand command) {
     }
     if (auto const used = check_uses(command, references); !used) return used;
     auto service = TRY_RUN(context.downloader(command.options.is_quiet));
-    for (image::Reference const& reference : references)
-        TRY_RUN(service.import(reference, command.options));
+    for (image::Reference const& reference : references) {
+        auto imported = service.import(reference, command.options);
+        bool const is_download = is_one_of<Uuid, image::RegistryReference>(reference);
+        if (!imported)
+            return std::unexpected(is_download ? download_failure(std::move(imported).error())
+                                               : failure_of(std::move(imported).error()));
+    }
     return {};
 }
 
@@ -203,7 +213,7 @@ Outcome update(Context& context, UpdateCommand const& command) {
         if (failure) context.warning(failure->text());
         failure = &*change.failure;
     }
-    if (failure) return std::unexpected(failure_of(*failure));
+    if (failure) return std::unexpected(download_failure(*failure));
     return {};
 }
 
@@ -230,6 +240,7 @@ std::unexpected<Failure> refuse_to_publish() {
 
 struct CreateCommand {
     std::string origin;
+    std::vector<std::string> fields;  // of the manifest, as KEY=VALUE
     std::string manifest;
     std::string compression = "none";
     std::string format = "tar";
@@ -237,6 +248,47 @@ struct CreateCommand {
     image::CreateOptions options;
     bool is_quiet = false;
 };
+
+/// The value of a field: JSON where that is an object, a list or a boolean, a text otherwise.
+std::expected<json::Node, Failure> field_value(std::string const& word, std::string const& value) {
+    bool const is_json = value.starts_with('{') || value.starts_with('[') || value == "true" || value == "false";
+    if (!is_json) return json::Node{value};
+    json::ProblemList problems(1);
+    auto node = json::read_json(value, json::Limits{.document_bytes = largest_manifest}, problems);
+    if (!node)
+        return std::unexpected(usage_failure(json::quoted(word) + ": " + std::move(problems).take().front().text()));
+    return *std::move(node);
+}
+
+/// Adds fields to the text of a manifest, as SmartOS does: they win over what a file says. Errors: usage.
+std::expected<std::string, Failure> with_fields(std::string const& manifest, std::vector<std::string> const& fields) {
+    if (fields.empty()) return manifest;
+    json::Object document;
+    if (!manifest.empty()) {
+        json::ProblemList problems(1);
+        auto node = json::read_json(manifest, json::Limits{.document_bytes = largest_manifest}, problems);
+        auto* const object = node ? std::get_if<json::Object>(&node->value) : nullptr;
+        if (!object) return manifest;  // whoever reads it says what is wrong
+        document = std::move(*object);
+    }
+    auto const known = image::manifest_keys();
+    for (std::string const& word : fields) {
+        std::size_t const equals = word.find('=');
+        if (equals == std::string::npos || equals == 0)
+            return std::unexpected(usage_failure(json::quoted(word) + " is not a field with its value: FIELD=VALUE"));
+        std::string key = word.substr(0, equals);
+        if (std::ranges::find(known, key) == known.end())
+            return std::unexpected(usage_failure("unknown field " + json::quoted(key) + " of a manifest" +
+                                                 json::suggestion(key, known) + "; see imgadm reference manifest"));
+        auto value = field_value(word, word.substr(equals + 1));
+        if (!value) return std::unexpected(std::move(value).error());
+        std::erase_if(document, [&key](json::Member const& member) { return member.key == key; });
+        document.push_back({std::move(key), *std::move(value)});
+    }
+    json::Writer out;
+    out.value(document);
+    return std::move(out).text();
+}
 
 Outcome create(Context& context, CreateCommand command) {
     if (!command.server.empty()) return refuse_to_publish();
@@ -249,6 +301,9 @@ Outcome create(Context& context, CreateCommand command) {
     command.options.is_stream = command.format == "zfs" || command.options.is_increment;
     if (!command.manifest.empty())
         command.options.manifest = TRY_RUN(Context::read_input(command.manifest, largest_manifest));
+    auto manifest = with_fields(command.options.manifest, command.fields);
+    if (!manifest) return std::unexpected(std::move(manifest).error());
+    command.options.manifest = *std::move(manifest);
     auto service = TRY_RUN(context.writer(command.is_quiet));
     auto const uuid = Uuid::parse(command.origin);
     auto const created = TRY_RUN(uuid ? service.create(*uuid, command.options)
@@ -262,6 +317,7 @@ Outcome create(Context& context, CreateCommand command) {
 void add_create(CLI::App& app, Run& run) {
     auto command = std::make_shared<CreateCommand>();
     app.add_option("origin", command->origin, "a directory, or the UUID of a machine")->required();
+    app.add_option("fields", command->fields, "fields of the manifest: name=web version=1.0")->type_name("FIELD=VALUE");
     app.add_option("-m,--manifest", command->manifest,
                    "file with given parts of the manifest; - reads it from standard input")
         ->type_name("FILE");

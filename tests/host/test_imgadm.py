@@ -183,6 +183,23 @@ def test_create_writes_files_that_install_takes(area, host):
     assert host.run("list", "-H", "tags.role=db").stdout == ""
 
 
+def test_fields_of_the_manifest_are_words(area, host):
+    tree = fill(area / "tree", {"a": "b"})
+    manifest = area / "manifest.json"
+    manifest.write_text(json.dumps({"name": "made", "version": "2.1", "description": "x"}))
+    host.run("create", tree, "name=web", "version=1", "description=a = b", 'tags={"role": "db"}', "public=false", "-m", manifest)
+    (image,) = host.images()
+    made = image["manifest"]
+    assert [made[key] for key in ("name", "version", "description", "tags", "public")] == ["web", "1", "a = b", {"role": "db"}, False]
+    out = area / "out"
+    host.run("create", tree, "name=web", "version=2.0", "-o", out)
+    assert sorted(one.name for one in out.iterdir()) == ["web-2.0.imgmanifest", "web-2.0.tar"]
+    for word, text in [("nam=web", 'unknown field "nam" of a manifest; did you mean "name"?; see imgadm reference manifest'),
+                       ("web", '"web" is not a field with its value: FIELD=VALUE'), ("tags={", '"tags={": ')]:
+        assert text in host.run("create", tree, word, code=2).stderr
+    assert "version" in host.run("create", tree, "version=" + "9" * 200, code=1).stderr
+
+
 def test_an_image_that_is_installed_is_not_created_again(area, host):
     manifest = area / "manifest.json"
     manifest.write_text(json.dumps({"uuid": "7b5981c4-1889-11e7-b4c5-3f3bdfc9b88b", "name": "a", "version": "1"}))
@@ -207,7 +224,7 @@ def test_a_file_that_is_not_what_its_manifest_says_leaves_nothing(area, host):
     content["files"][0]["sha256"] = "0" * 64
     manifest.write_text(json.dumps(content))
     wrong = host.run("install", "-m", manifest, "-f", archive, code=1)
-    assert wrong.stderr.startswith(f"imgadm: error (DownloadError): image file checksum error: {archive}: ")
+    assert wrong.stderr.startswith(f"imgadm: error (CorruptContent): image file checksum error: {archive}: ")
     content["files"][0]["size"] += 1
     manifest.write_text(json.dumps(content))
     wrong = host.run("install", "-m", manifest, "-f", archive, code=1)
@@ -306,7 +323,7 @@ def test_the_tags_of_layouts_that_are_gone_are_left_out_of_an_update(area, host)
 def test_a_tarball_with_nothing_in_it_is_not_an_image(area, host, content):
     (area / "failed-download.tar").write_bytes(content)
     said = host.run("import", area / "failed-download.tar", code=1).stderr
-    assert said == f"imgadm: error (DownloadError): cannot import {area}/failed-download.tar: the archive is empty\n"
+    assert said == f"imgadm: error (CorruptContent): cannot import {area}/failed-download.tar: the archive is empty\n"
     assert host.images() == [] and host.blobs() == [] and host.layers() == [] and host.left_over() == []
 
 
@@ -565,7 +582,7 @@ def test_without_root_it_says_so(area, host):
 def test_a_file_that_is_wrong_is_named(area, host):
     (area / "text").write_text("not an archive")
     assert host.run("import", area / "text", code=1).stderr == (
-        f"imgadm: error (DownloadError): cannot import {area}/text: archive is broken: Unrecognized archive format\n")
+        f"imgadm: error (CorruptContent): cannot import {area}/text: archive is broken: Unrecognized archive format\n")
     for text, detail in (("{", "line 1, column 2: "), ('{"v": 2, "v": 2}', "v: duplicate key"), ("", "is empty")):
         (area / "text").write_text(text)
         error = host.run("install", "-m", area / "text", "-f", area / "text", code=1).stderr

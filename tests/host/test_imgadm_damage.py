@@ -31,7 +31,7 @@ def damage(blob):
     blob.write_bytes(blob.read_bytes() + b"x")
 
 
-DAMAGED = ("imgadm: error (DownloadError): content is damaged and could not be fetched again\n"
+DAMAGED = ("imgadm: error (CorruptContent): content is damaged and could not be fetched again\n"
            "  importing an image again repairs it\n")
 
 

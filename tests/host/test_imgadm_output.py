@@ -219,7 +219,7 @@ def test_what_is_waited_for_is_told(area, host, what, words, phase):
 def test_a_broken_archive_is_named(area, host):
     broken = area / "broken.tar"
     broken.write_text("no archive")
-    assert f"(DownloadError): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
+    assert f"(CorruptContent): cannot unpack {broken}: archive is broken" in host.run("import", f"oci-archive:{broken}", code=1).stderr
 
 
 def test_a_report_that_cannot_be_written_is_an_error(area, host):

@@ -65,7 +65,7 @@ GOOD = archive([("a", {}, b"x")])
 
 def test_a_manifest_that_is_an_index_too(host, hostile):
     text = refused(host, hostile.reference(hostile.manifest([GOOD], manifests=[])))
-    assert "DownloadError" in text
+    assert "CorruptContent" in text
 
 
 def test_digests_that_are_paths_or_of_another_kind(host, hostile):
@@ -78,14 +78,14 @@ def test_digests_that_are_paths_or_of_another_kind(host, hostile):
 
 def test_wrong_diff_ids(host, hostile):
     wrong = refused(host, hostile.reference(hostile.manifest([GOOD], ["sha256:" + "0" * 64])))
-    assert "DownloadError" in wrong and "layer 1 of 1" in wrong
+    assert "CorruptContent" in wrong and "layer 1 of 1" in wrong
     assert "diff_ids" in refused(host, hostile.reference(hostile.manifest([GOOD], ["sha256:" + "0" * 64] * 2), "y"))
 
 
 def test_a_layer_that_is_not_what_its_digest_says(host, hostile):
     manifest = hostile.manifest([GOOD])
     hostile.layout.blob(manifest["layers"][0]["digest"]).write_bytes(b"y" + GOOD[1:])
-    assert "DownloadError" in refused(host, hostile.reference(manifest))
+    assert "CorruptContent" in refused(host, hostile.reference(manifest))
     manifest["layers"][0]["size"] += 1
     assert "size" in refused(host, hostile.reference(manifest, "z"))
 
