@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdio>
 
 #include <unistd.h>
 
@@ -29,8 +30,7 @@ bool has(std::vector<std::string> const& list, std::string_view text) {
 bool touches(json::Node const& record, std::vector<std::string> const& properties) {
     auto const* const changes = json::value_of<json::Array>(record, "changes");
     return changes && std::ranges::any_of(*changes, [&properties](json::Node const& change) {
-               std::string const path = json::text_of(change, "path");
-               return has(properties, path.substr(0, path.find('.')));
+               return has(properties, info::changed_property(change));
            });
 }
 
@@ -74,6 +74,17 @@ info::FollowLimits limits_of(Options const& options) {
     return limits;
 }
 
+/// What was waited for in vain: "web0 has not reached state=running within 60 s".
+std::unexpected<Error> not_in_time(Options const& options) {
+    std::string text =
+        options.words.empty() ? "no VM has reached" : json::shown(options.words.front()) + " has not reached";
+    for (std::string const& condition : options.until)
+        text += (&condition == &options.until.front() ? " " : " and ") + json::shown(condition);
+    std::array<char, 32> seconds{};
+    (void)std::snprintf(seconds.data(), seconds.size(), "%g", options.timeout);
+    return fail(ErrorKind::timeout, text + " within " + seconds.data() + " s");
+}
+
 Outcome run_events(Options const& options) {
     TRY(expect_words(options, "events", 0, 1));
     if (!std::ranges::all_of(options.since, is_digit))
@@ -86,7 +97,7 @@ Outcome run_events(Options const& options) {
     info::FollowLimits const limits = limits_of(options);
     std::optional<Uuid> uuid;
     if (!options.words.empty()) uuid = TRY(info::find_known(client, options.words.front()));
-    info::EventForm const form{options.is_full, options.as_json, options.with_ready};
+    info::EventForm const form{options.is_full, options.as_json, options.with_ready, options.changed};
 
     Outcome outcome;
     bool has_ended = false;
@@ -109,7 +120,7 @@ Outcome run_events(Options const& options) {
     if (!outcome || followed) return outcome;
     if (limits.deadline && std::chrono::steady_clock::now() >= *limits.deadline) {
         if (options.until.empty()) return {};
-        return fail(ErrorKind::timeout, "no VM has fulfilled the condition in time");
+        return not_in_time(options);
     }
     return followed;
 }

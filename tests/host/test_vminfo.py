@@ -142,7 +142,8 @@ def test_until(tmp_path):
         code, out, text = says(tmp_path, "events", "--until", "state=running", "--until", "alias=web0", "web0")
         assert (code, len(out.splitlines()), text) == (0, 2, "")
         assert says(tmp_path, "events", "--until", "state=running") == (0, "", ""), "one runs already"
-        assert says(tmp_path, "events", "--until", "state=failed", "--timeout", "0.2")[::2] == (4, "no VM has fulfilled the condition in time\n")
+        assert says(tmp_path, "events", "--until", "state=failed", "--timeout", "0.2")[::2] == (4, "no VM has reached state=failed within 0.2 s\n")
+        assert says(tmp_path, "events", "--until", "state=failed", "--until", "alias=web0", "--timeout", "0.2", "web0")[::2] == (4, "web0 has not reached state=failed and alias=web0 within 0.2 s\n")
         assert says(tmp_path, "events", "--timeout", "0.2", "-r", "--filter", "alias=x")[0] == 0
         assert says(tmp_path, "events", "--until", "state=running", "nobody") == (1, "", "VM nobody not found\n")
     for gone in (stream(record("ready", vms=[WEB]), record("delete", WEB)), stream(record("ready", vms=[])),

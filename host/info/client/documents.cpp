@@ -109,7 +109,13 @@ std::string count_text(json::Node const& record) {
 
 }  // namespace
 
-std::string event_lines(json::Node const& record, bool is_full) {
+std::string changed_property(json::Node const& change) {
+    std::string path = json::text_of(change, "path");
+    if (path.empty()) path = json::text_of(change, "prettyPath");
+    return path.substr(0, path.find('.'));
+}
+
+std::string event_lines(json::Node const& record, bool is_full, std::span<std::string const> properties) {
     std::string const type = json::text_of(record, "type");
     if (type == "heartbeat" || type == "ack") return "";
     std::string const head = "[" + time_of(record, is_full) + "] " + uuid_of(record, is_full) + " ";
@@ -120,9 +126,13 @@ std::string event_lines(json::Node const& record, bool is_full) {
     if (type != "modify") return line(subject);
     auto const* const changes = json::value_of<json::Array>(record, "changes");
     std::string lines;
-    for (json::Node const& change : changes ? *changes : json::Array{})
+    for (json::Node const& change : changes ? *changes : json::Array{}) {
+        bool const is_wanted =
+            properties.empty() || std::ranges::find(properties, changed_property(change)) != properties.end();
+        if (!is_wanted) continue;
         lines += line(subject + ": " + path_of(change) + " " + json::text_of(change, "action") +
                       " :: " + value_of(change, "from", "oldValue") + " -> " + value_of(change, "to", "newValue"));
+    }
     return lines;
 }
 
@@ -130,7 +140,7 @@ std::string event_text(std::string_view line, json::Node const& record, EventFor
     std::string const type = json::text_of(record, "type");
     bool const begins = type == "ready" || type == "ack";
     if (type == "heartbeat" || (begins && !form.with_ready)) return "";
-    return form.as_json ? text::printable_json(line) + "\n" : event_lines(record, form.is_full);
+    return form.as_json ? text::printable_json(line) + "\n" : event_lines(record, form.is_full, form.properties);
 }
 
 }  // namespace triton::info

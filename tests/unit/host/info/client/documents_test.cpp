@@ -30,6 +30,10 @@ TEST(EventLines, OneForEachChange) {
               "[16:12:19.453Z] 6af640c5 web modify: alias changed :: \"foo\" -> \"web\"\n"
               "[16:12:19.453Z] 6af640c5 web modify: nics.0.ip added :: null -> \"10.0.0.1\"\n"
               "[16:12:19.453Z] 6af640c5 web modify: tags.a removed :: {\"b\":[1,true]} -> null\n");
+    std::vector<std::string> const some{"nics", "tags"};
+    EXPECT_EQ(event_lines(record(text), false, some),
+              "[16:12:19.453Z] 6af640c5 web modify: nics.0.ip added :: null -> \"10.0.0.1\"\n"
+              "[16:12:19.453Z] 6af640c5 web modify: tags.a removed :: {\"b\":[1,true]} -> null\n");
     EXPECT_TRUE(event_lines(record(text), true)
                     .starts_with("[2026-11-22T16:12:19.453Z] 6af640c5-9042-4985-bc94-ed532f779664 web modify: alias"));
 }
