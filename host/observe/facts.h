@@ -40,6 +40,8 @@ struct Facts {
     std::uint64_t reloads = 0;      ///< each of one machine
     std::uint64_t written_off = 0;  ///< threads that hang at a launcher
     bool is_stuck = false;          ///< a look hangs, for example at a pool's disk; nothing else is read
+    std::string
+        not_listening;  ///< why the port that the configuration names is not served; empty: it is, or none is named
     std::vector<Source> sources;
     std::vector<Refresh> refresh_log;     ///< the latest five
     std::vector<Problem> refresh_errors;  ///< the latest five

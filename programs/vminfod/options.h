@@ -25,7 +25,7 @@ Result<DaemonOptions> parse_options(std::span<char const* const> arguments, char
 
 /// What "info" in /etc/triton/triton.json says.
 struct InfoConfiguration {
-    std::optional<std::string> listen = "127.0.0.1:9090";  ///< nullopt: nowhere
+    std::optional<std::string> listen;  ///< nullopt: nowhere; not 9090 as in RFD 39, see decision 42
     bool has_open_secrets = false;
 };
 

@@ -25,7 +25,7 @@ bool has_name(std::string_view host, std::string_view name) {
 }  // namespace
 
 bool is_own_host(std::string_view host, std::string_view served) {
-    if (host.empty() || (!served.empty() && has_name(host, served))) return true;
+    if (!served.empty() && has_name(host, served)) return true;
     return std::ranges::any_of(own_names, [host](std::string_view name) { return has_name(host, name); });
 }
 

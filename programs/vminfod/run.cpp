@@ -33,7 +33,8 @@ constexpr std::uint64_t sequence_reach = 200'000;        // how far before its m
 /// Answers what the service asks of the daemon, through its parts.
 class HostDaemon final : public Daemon {
 public:
-    explicit HostDaemon(observe::Observer& observer) : observer_(observer) {}
+    HostDaemon(observe::Observer& observer, std::string not_listening)
+        : observer_(observer), not_listening_(std::move(not_listening)) {}
     void look_again(std::optional<Uuid> const& machine, Done done) override {
         observer_.look_again(machine, std::move(done));
     }
@@ -42,10 +43,15 @@ public:
         observer_.history(machine, std::move(got));
     }
     [[nodiscard]] std::string raw(std::string const& machine) const override { return observer_.raw(machine); }
-    [[nodiscard]] DaemonFacts facts() const override { return observer_.facts(); }
+    [[nodiscard]] DaemonFacts facts() const override {
+        DaemonFacts facts = observer_.facts();
+        facts.not_listening = not_listening_;
+        return facts;
+    }
 
 private:
     observe::Observer& observer_;
+    std::string not_listening_;
 };
 
 /// Raises the limit of descriptors: a listener is one, and so is a launcher that is followed.
@@ -81,7 +87,7 @@ public:
         auto const observer =
             TRY(observe::Observer::create({.root = options_.root, .now = wall_microseconds},
                                           {loop_, agenda, cache, feed, log_, [this] { feed_has_grown(); }}));
-        HostDaemon daemon(*observer);
+        HostDaemon daemon(*observer, listeners_.missing);
         auto const service = TRY(Service::create({.version = TRITON_VERSION,
                                                   .has_open_secrets = configuration_.has_open_secrets,
                                                   .served_host = listeners_.tcp_host,

@@ -190,6 +190,7 @@ std::string status_text(StatusFacts const& facts, bool is_full, bool names_liste
     out.member("refreshes", daemon.refreshes).member("missedEvents", daemon.missed).member("reloads", daemon.reloads);
     out.member("writtenOffThreads", daemon.written_off);
     write_refresh_errors(out.key("refreshErrors"), daemon, now);
+    if (!daemon.not_listening.empty()) out.member("notListening", daemon.not_listening);
     out.key("events").open('{').member("first", facts.first_sequence).member("next", facts.next_sequence);
     out.member("keptBytes", facts.kept_bytes)
         .member("documentBytes", facts.document_bytes)

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from browser import Browser
-from machine_place import new_uuid, payload
+from machine_place import configure, new_uuid, payload
 
 SLEEP = ["/usr/bin/busybox", "sleep", "100000"]
 PROGRAMS = {
@@ -18,6 +18,7 @@ ROWS = "[...document.querySelectorAll('#grid .item')].filter((row) => !row.hidde
 @pytest.fixture
 def page(host):
     """In the host's own network, where the page is served on loopback."""
+    configure(host, info={"listen": "127.0.0.1:9090"})
     host.run("systemctl", "restart", "vminfod", check=True)
     browser = Browser(enter=("nsenter", "-t", str(host.leader), "-n"))
     page = browser.page()
@@ -27,6 +28,8 @@ def page(host):
     problems = list(page.problems)
     page.close()
     browser.close()
+    configure(host)
+    host.run("systemctl", "restart", "vminfod", check=True)
     assert problems == []
 
 

@@ -9,7 +9,7 @@ import time
 from contextlib import contextmanager
 
 import pytest
-from machine_place import UNIT, new_uuid, payload, sleeping
+from machine_place import UNIT, configure, new_uuid, payload, sleeping
 
 from harness.slowness import FACTOR
 
@@ -228,6 +228,9 @@ def test_the_bus_is_started_again(host, vmadm, vminfod, machine):
 
 
 def test_somebody_elses_port_is_no_reason_not_to_start(host, vmadm, vminfod, machine):
+    table = host.run("cat", "/proc/net/tcp", "/proc/net/tcp6", check=True).stdout
+    assert not re.search(r":2382 0+:0000 0A", table), "without a configuration it has no port"
+    configure(host, info={"listen": "127.0.0.1:9090"})
     host.run("systemctl", "stop", "vminfod.service", check=True)
     host.run("systemd-run", "--quiet", "--unit=other-server", "/mnt/usr/bin/busybox", "nc", "-l", "-p", "9090", check=True)
     try:
@@ -235,10 +238,23 @@ def test_somebody_elses_port_is_no_reason_not_to_start(host, vmadm, vminfod, mac
         host.run("systemctl", "start", "vminfod.service", check=True)
         said = host.run("journalctl", "--unit=vminfod.service", "--boot", "--output=cat", "--lines=20", check=True).stdout
         assert "cannot listen on 127.0.0.1:9090" in said
+        assert vminfod.get("/status")["notListening"].startswith("cannot listen on 127.0.0.1:9090")
         assert vminfod.get(f"/vms/{machine}")["uuid"] == machine
     finally:
         host.run("systemctl", "stop", "other-server.service")
         host.run("systemctl", "restart", "vminfod.service", check=True)
+        status = vminfod.get("/status")
+        configure(host)
+        host.run("systemctl", "restart", "vminfod.service", check=True)
+    assert "notListening" not in status
+
+
+def test_its_sockets_are_started_as_often_as_one_likes(host):
+    for socket_unit in ("vminfod.socket", "volumemgr.socket"):
+        for _ in range(8):
+            host.run("systemctl", "restart", socket_unit, check=True)
+    host.run("systemctl", "start", "vminfod.service", check=True)
+    assert host.run("vminfo", "ping", check=True).stdout == "pong\n"
 
 
 def test_it_is_killed(host, vmadm, vminfod, machine):

@@ -10,12 +10,11 @@ namespace triton::program {
 namespace {
 
 TEST(OwnHost, IsThisHostByAnyPort) {
-    for (char const* const host :
-         {"", "localhost", "LocalHost:9090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:9090"})
+    for (char const* const host : {"localhost", "LocalHost:9090", "127.0.0.1", "127.0.0.1:1", "[::1]", "[::1]:9090"})
         EXPECT_TRUE(is_own_host(host, "")) << host;
     for (char const* const host :
-         {"evil", "localhost.evil", "evil:9090", "127.0.0.1.evil", "127.0.0.1:", "127.0.0.1:x", "127.0.0.2", "[::2]",
-          "::1", "localhost:9090.evil", " localhost", "0.0.0.0", "localhost@evil", "2130706433"})
+         {"", ":9090", "evil", "localhost.evil", "evil:9090", "127.0.0.1.evil", "127.0.0.1:", "127.0.0.1:x",
+          "127.0.0.2", "[::2]", "::1", "localhost:9090.evil", " localhost", "0.0.0.0", "localhost@evil", "2130706433"})
         EXPECT_FALSE(is_own_host(host, "")) << host;
 }
 

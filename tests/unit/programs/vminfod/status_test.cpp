@@ -60,6 +60,14 @@ TEST(Status, HasTheMembersThatItsReadersKnow) {
     EXPECT_EQ(status_text(some_facts(), false, true), expected);
 }
 
+TEST(Status, SaysWhyThePortIsNotServed) {
+    StatusFacts facts = some_facts();
+    EXPECT_THAT(status_text(facts, false, false), Not(HasSubstr("notListening")));
+    facts.daemon.not_listening = "cannot listen on 127.0.0.1:9090: Address already in use";
+    EXPECT_THAT(status_text(facts, false, false),
+                HasSubstr(R"("notListening":"cannot listen on 127.0.0.1:9090: Address already in use")"));
+}
+
 TEST(Status, IsLongerInFull) {
     EXPECT_THAT(status_text(some_facts(), true, false),
                 HasSubstr(R"("refreshLog":[{"date":"2027-01-15T08:00:03.500Z","why":"timer","took":1.500000,"vms":10,)"
