@@ -87,6 +87,16 @@ macro(triton_for_all)
 endmacro()
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 
+# For programs of the host, which root runs for years: addresses of functions cannot be overwritten, and the C library's
+# checks of sizes are in. Both need the optimiser; sanitizers have checks of their own.
+macro(triton_harden)
+  if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT TRITON_SANITIZE AND NOT TRITON_FUZZ)
+    # These checks also mark results that must not be ignored, (void) or not.
+    add_compile_options(-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2 -fstack-protector-strong -Wno-unused-result)
+    add_link_options(-Wl,-z,relro -Wl,-z,now)
+  endif()
+endmacro()
+
 # For what runs where libc has not started, or in a child that shares its parent's memory.
 set(TRITON_FREESTANDING
   -O2 -ffreestanding -fno-builtin -fno-stack-protector -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-lto
