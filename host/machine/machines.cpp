@@ -20,6 +20,7 @@
 #include "host/storage/own_ids.h"
 #include "host/storage/remove_tree.h"
 #include "lib/base/read_file.h"
+#include "lib/files/copy_file.h"
 #include "lib/json/writer.h"
 
 namespace triton::machine {
@@ -43,7 +44,8 @@ constexpr std::string_view forced = "force";  // the data of a reboot
 constexpr std::string_view group = "machines";
 constexpr std::string_view incoming_group = "incoming";  // of the tree that will replace a machine's
 
-/// A file in the tree of a machine, next to its root directory.
+/// A file in the tree of a machine, next to its root directory. It has properties as members of one object; or it is
+/// the value of one property itself, as on SmartOS (RFD 180, "VMAPI mapping").
 struct ConfigFile {
     std::string_view name;
     Place place;
@@ -149,9 +151,9 @@ Result<> check_zpool(Machine const& machine, storage::Pool const& pool) {
     std::string const dataset = pool.dataset(tree_of(machine.uuid));
     std::string const zpool = dataset.substr(0, dataset.find('/'));
     if (*machine.zpool == zpool) return {};
-    return fail(ErrorKind::invalid, "zpool: " + json::quoted(*machine.zpool) + " is not the pool of machines here" +
-                                        (zpool.empty() ? ", which is not on ZFS: leave zpool out"
-                                                       : " (known: " + zpool + ")"));
+    return fail(ErrorKind::invalid,
+                "zpool: " + json::quoted(*machine.zpool) + " is not the pool of machines here" +
+                    (zpool.empty() ? ", which is not on ZFS: leave zpool out" : " (known: " + zpool + ")"));
 }
 
 Result<storage::SnapshotName> snapshot_name(std::string_view name) {
@@ -397,7 +399,8 @@ Result<> Machines::derive(Machine const& machine) {
     UniqueFd const files{::open(root.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
     paths.has_shifted_files = files && TRY(storage::shifted_by(files.get()));
     if (TRY(make_usr(root)))
-        notice("note: the image of VM " + machine.uuid.text() + " has no /usr: an empty one was made, as systemd-nspawn needs it");
+        notice("note: the image of VM " + machine.uuid.text() +
+               " has no /usr: an empty one was made, as systemd-nspawn needs it");
     if (!TRY(has_os_release(root))) paths.init = TRY(init_path(root));
     TRY(derive_network(machine, paths));
     TRY(derive_volumes(machine, paths));
@@ -409,9 +412,25 @@ Result<> Machines::derive(Machine const& machine) {
     std::string const environment = nspawn_environment(machine, parts_.units.has_unified_cgroups());
     std::string const environment_file = store_.layout().nspawn() + "/" + machine.uuid.text() + ".environment";
     TRY(environment.empty() ? remove_file(environment_file) : replace_file(environment_file, environment, 0600));
+    TRY(adopt_unit(machine.uuid));
     if (::mkdir(store_.layout().links().c_str(), 0700) != 0 && errno != EEXIST)
         return fail(errno, "create " + store_.layout().links());
     return link_to(root, store_.layout().links() + "/" + machine.uuid.text());
+}
+
+/// Gives the unit what units of machines have. systemd finds it where it loads a unit for the first time, without a
+/// reload; other machines of systemd-nspawn are left alone.
+Result<> Machines::adopt_unit(Uuid const& uuid) const {
+    std::string const directory = store_.layout().drop_ins(uuid);
+    TRY(files::make_directories(directory));
+    return link_to(std::string(unit_settings), directory + "/" + std::string(drop_in_name));
+}
+
+Result<> Machines::leave_unit(Uuid const& uuid) const {
+    std::string const directory = store_.layout().drop_ins(uuid);
+    TRY(remove_file(directory + "/" + std::string(drop_in_name)));
+    (void)::rmdir(directory.c_str());  // an administrator may have files there
+    return {};
 }
 
 void Machines::await_listener(Machine const& machine, UnitStatus const& status) {
@@ -638,7 +657,10 @@ void Machines::add_install_steps(Operation& operation, Machine const& machine) {
     Uuid const uuid = machine.uuid;
     operation.steps.push_back({.name = "configuration for systemd",
                                .run = [this, machine] { return derive(machine); },
-                               .undo = [this, uuid] { return underive(uuid); }});
+                               .undo = [this, uuid]() -> Result<> {
+                                   TRY(leave_unit(uuid));
+                                   return underive(uuid);
+                               }});
     operation.steps.push_back({.name = "limits",
                                .run = [this, machine] { return apply_limits(machine); },
                                .undo = [this, uuid] { return parts_.units.forget_limits(uuid); }});
@@ -744,7 +766,11 @@ Operation Machines::deletion(Uuid const& uuid) {
         {.name = "halt", .run = of_unit([this, uuid] { return parts_.units.halt(uuid); })},
         {.name = "autostart", .run = of_unit([this, uuid] { return parts_.units.set_autostart(uuid, false); })},
         {.name = "limits", .run = of_unit([this, uuid] { return parts_.units.forget_limits(uuid); })},
-        {.name = "configuration for systemd", .run = [this, uuid] { return underive(uuid); }},
+        {.name = "configuration for systemd",
+         .run = [this, uuid]() -> Result<> {
+             TRY(leave_unit(uuid));
+             return underive(uuid);
+         }},
         {.name = "tree",
          .run = [this, uuid]() -> Result<> {
              // left by an interrupted reprovision

@@ -210,6 +210,8 @@ private:
     void take_back_until_rules(Operation& operation, Machine const& before, NewLimits const& limits);
     Result<> perform_marked(Uuid const& uuid, Operation const& operation);
     Result<> underive(Uuid const& uuid);
+    Result<> adopt_unit(Uuid const& uuid) const;
+    Result<> leave_unit(Uuid const& uuid) const;
     Result<NetworkPlan> plan_network(Machine const& machine);
     Result<> derive_network(Machine const& machine, MachinePaths& paths);
     Result<> underive_network(Uuid const& uuid);

@@ -33,6 +33,11 @@ struct Layout {
     [[nodiscard]] std::string metadata() const { return root + "/run/triton/metadata"; }
     [[nodiscard]] std::string links() const { return root + "/var/lib/machines"; }
     [[nodiscard]] std::string configuration() const { return root + "/etc/triton/triton.json"; }
+    /// The directory of drop-ins for the unit of one machine, which must be there before systemd loads the unit at
+    /// boot.
+    [[nodiscard]] std::string drop_ins(Uuid const& uuid) const {
+        return root + "/etc/systemd/system/systemd-nspawn@" + uuid.text() + ".service.d";
+    }
 };
 
 /// Replaces a whole file: after a crash it is either the old or the new one. A missing directory is made.

@@ -38,6 +38,10 @@ inline constexpr std::string_view launch_directory_inside = "/run/triton/launch"
 inline constexpr std::string_view control_socket_inside = "/run/triton-launch/control";
 inline constexpr std::string_view launch_file_name = "config.json";
 
+/// The drop-in that the unit of each machine has, and the link that leads to it.
+inline constexpr std::string_view unit_settings = "/usr/lib/triton/machine.conf";
+inline constexpr std::string_view drop_in_name = "50-triton.conf";
+
 /// How many uids each machine has.
 inline constexpr std::int64_t uids_of_machine = 65536;
 

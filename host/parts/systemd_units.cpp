@@ -161,7 +161,12 @@ Result<> SystemdUnits::start(Uuid const& uuid, std::chrono::seconds limit, Begun
     systemd::Bus& bus = *TRY(this->bus());
     std::string const unit = machine::unit_of(uuid);
     bool const is_under_way = activity_of(TRY(bus.service(unit)).active_state) == UnitStatus::Activity::activating;
-    if (!is_under_way) TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
+    if (!is_under_way) {
+        TRY(bus.wait_until_forgotten(uuid.text(), forget_limit));
+        // It was loaded before it was a machine of ours, or by an earlier version.
+        std::string const drop_in = machine::Layout{}.drop_ins(uuid) + "/" + std::string(machine::drop_in_name);
+        if (TRY(bus.lacks_drop_in(unit, drop_in))) TRY(bus.reload());
+    }
     std::uint64_t const since = microseconds_since_the_epoch();
     if (auto const started = bus.start(unit, limit, begun, check); !started)
         return failed_start(started.error(), unit, since);

@@ -244,7 +244,8 @@ Result<ServiceFacts> Bus::service(std::string const& unit) {
 /// A unit that has failed was active, or not since its start. One whose assertion fails stays "inactive".
 Result<> Bus::add_start_failure(std::string const& path, ServiceFacts& facts) {
     if (facts.active_state == "failed") {
-        auto const began = TRY(state_->number<std::uint64_t>(path, unit_interface, "InactiveExitTimestampMonotonic", 't'));
+        auto const began =
+            TRY(state_->number<std::uint64_t>(path, unit_interface, "InactiveExitTimestampMonotonic", 't'));
         auto const active =
             TRY(state_->number<std::uint64_t>(path, unit_interface, "ActiveEnterTimestampMonotonic", 't'));
         if (active >= began && facts.result != start_limit_hit) return {};
@@ -253,8 +254,7 @@ Result<> Bus::add_start_failure(std::string const& path, ServiceFacts& facts) {
             TRY(state_->number<std::uint64_t>(path, unit_interface, "InactiveExitTimestamp", 't'));
     } else if (facts.active_state == "inactive") {
         bool const is_asserted = TRY(state_->number<int>(path, unit_interface, "AssertResult", 'b')) != 0;
-        if (is_asserted || TRY(state_->number<std::uint64_t>(path, unit_interface, "AssertTimestamp", 't')) == 0)
-            return {};
+        if (is_asserted || TRY(state_->number<std::uint64_t>(path, unit_interface, "AssertTimestamp", 't')) == 0) return {};
         facts.start_failure = assertion_failed;
     }
     return {};
@@ -367,6 +367,24 @@ Result<> Bus::reset_failed(std::string const& unit) {
     if (!done && done.error().kind == ErrorKind::not_found) return {};
     return done;
 }
+
+Result<bool> Bus::lacks_drop_in(std::string const& unit, std::string const& path) {
+    if (!TRY(state_->is_loaded(unit))) return false;
+    BusError error;
+    char** values = nullptr;
+    int const result = sd_bus_get_property_strv(state_->bus, manager_name, TRY(path_of(unit)).c_str(), unit_interface,
+                                                "DropInPaths", error.get(), &values);
+    if (result < 0) return error.failure(result, "read DropInPaths");
+    bool is_there = false;
+    for (char** value = values; value && *value; ++value) {
+        is_there = is_there || path == *value;
+        std::free(*value);
+    }
+    std::free(values);
+    return !is_there;
+}
+
+Result<> Bus::reload() { return state_->manager("have systemd read its units again", "Reload", ""); }
 
 Result<> Bus::set_properties(std::string const& unit, std::span<NumberProperty const> properties) {
     std::string const what = "set limits of " + unit;

@@ -72,6 +72,11 @@ public:
     /// Makes a failed unit look as if it had never been started.
     Result<> reset_failed(std::string const& unit);
 
+    /// Whether systemd has loaded a unit without one of its drop-ins. One that is not loaded is read when it is needed.
+    Result<bool> lacks_drop_in(std::string const& unit, std::string const& path);
+    /// Has systemd read all units again.
+    Result<> reload();
+
     /// Changes properties of a unit for now and, in files of systemd's own, for later.
     Result<> set_properties(std::string const& unit, std::span<NumberProperty const> properties);
     /// Removes these files.

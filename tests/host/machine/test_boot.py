@@ -136,6 +136,25 @@ def test_the_host_is_up_though_a_machine_never_gets_ready(host, vmadm, tiny):
     vmadm.ok("delete", uuid)
 
 
+def test_the_unit_of_a_machine_has_our_settings_without_a_reload(host, vmadm, tiny):
+    uuid = new_uuid()
+    before = host.run("journalctl", "--boot", "--output=cat", "_PID=1", "--grep=Reloading", check=False).stdout.count("Reloading")
+    vmadm.ok("create", payload=payload(tiny, uuid=uuid, launch=sleeping()))
+    unit = UNIT.format(uuid)
+    assert shown(host, unit, "TimeoutStartUSec", "JobRunningTimeoutUSec") == {"TimeoutStartUSec": "infinity", "JobRunningTimeoutUSec": "5min"}
+    after = host.run("journalctl", "--boot", "--output=cat", "_PID=1", "--grep=Reloading", check=False).stdout.count("Reloading")
+    assert after == before
+    # One that systemd has loaded without them, as after an upgrade, gets them with its next start.
+    vmadm.ok("stop", uuid)
+    link = f"/etc/systemd/system/{unit}.d/50-triton.conf"
+    host.run("sh", "-ec", f"rm {link}; systemctl daemon-reload; systemctl show -P TimeoutStartUSec {unit}; systemctl add-wants machines.target {unit}", check=True)
+    vmadm.ok("start", uuid)
+    assert shown(host, unit, "TimeoutStartUSec") == {"TimeoutStartUSec": "infinity"}
+    assert host.run("readlink", link, check=True).stdout == "/usr/lib/triton/machine.conf\n"
+    vmadm.ok("delete", uuid)
+    assert left_of(host, uuid) == []
+
+
 def test_a_machine_of_somebody_else_needs_nothing_of_ours(host):
     name = str(uuids.uuid4())
     host.run("sh", "-ec", f"""mkdir -p /var/lib/machines/{name}/usr /run/systemd/nspawn
@@ -143,6 +162,8 @@ def test_a_machine_of_somebody_else_needs_nothing_of_ours(host):
     try:
         host.run("systemctl", "start", UNIT.format(name), check=True)
         assert name in running_machines(host)
+        assert "TimeoutStopUSec=infinity" not in host.run("systemctl", "show", UNIT.format(name), check=True).stdout
+        assert "triton" not in host.run("systemctl", "cat", UNIT.format(name), check=True).stdout
     finally:
         host.run("systemctl", "stop", UNIT.format(name), check=True)
         host.run("rm", "-rf", f"/var/lib/machines/{name}", f"/var/lib/machines/.#{name}.lck", check=True)
