@@ -313,6 +313,10 @@ def test_a_kill_while_a_snapshot_is_made_used_or_deleted(area, kind, what):
     def path():
         return manager.tree(key) / ("root/data" if kind == "directory" else f"{key}.raw")
 
+    def content():
+        """Without the zeros of a file that has its size again after a rollback."""
+        return path().read_bytes().rstrip(b"\0")
+
     def before(client):
         remove(key)(client)
         create(key, config)(client)
@@ -331,11 +335,11 @@ def test_a_kill_while_a_snapshot_is_made_used_or_deleted(area, kind, what):
         client = manager.client()
         names = [one["name"] for one in client.call("Snapshots", key=key)["snapshots"]]
         assert names == ([] if what == "delete" else ["one"])
-        assert path().read_bytes() == (b"new" if what == "delete" else b"old")
+        assert content() == (b"new" if what == "delete" else b"old")
         if what == "snapshot":
             path().write_bytes(b"new")
             client.call("Rollback", key=key, name="one")
-            assert path().read_bytes() == b"old"
+            assert content() == b"old"
         assert_whole(manager, key, True)
 
     assert kill_at_each_step(manager, before, story, after) > 2
