@@ -34,13 +34,15 @@ std::optional<std::expected<Accepted, Rejected>> load_if_quick(LoadKind kind, So
     return loaded;
 }
 
-/// Tells texts apart.
+/// Tells texts apart. Of what cannot be read only the kind of the error counts: its words may be made clearer later.
 std::size_t hash_of_texts(SourceTexts const& texts) {
-    std::hash<std::string> const hash;
-    std::size_t const document = texts.document ? hash_of(*texts.document) : hash(texts.document.error().text());
-    std::string const variables =
-        texts.environment_file ? *texts.environment_file : texts.environment_file.error().text();
-    return document * 31 + hash(variables);
+    auto const of_error = [](Error const& error) {
+        return static_cast<std::size_t>(error.code) * 31 + static_cast<std::size_t>(error.kind);
+    };
+    std::size_t const document = texts.document ? hash_of(*texts.document) : of_error(texts.document.error());
+    std::size_t const variables = texts.environment_file ? std::hash<std::string>{}(*texts.environment_file)
+                                                         : of_error(texts.environment_file.error());
+    return document * 31 + variables;
 }
 
 /// The refusal of a configuration that is good but cannot become active. Its files are watched all the same.

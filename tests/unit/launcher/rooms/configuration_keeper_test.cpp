@@ -223,6 +223,17 @@ TEST_F(ConfigurationKeeperTest, WhatTheCopyHasNotReadIsNotFollowed) {
     }
 }
 
+/// What the error says of it is made clearer behind the copy.
+TEST_F(ConfigurationKeeperTest, ADirectoryThatIsGoneIsARejection) {
+    std::string const place = directory + "/place";
+    std::filesystem::create_directory(place);
+    options.configuration_path = place + "/config.json";
+    begin(good);
+    std::filesystem::remove_all(place);
+    until([this] { return !keeper.ledger().rejection().empty() && !keeper.is_looking(); });
+    EXPECT_THAT(keeper.ledger().rejection(), ElementsAre(HasSubstr(place + " does not exist")));
+}
+
 /// Who changes it all the time keeps PID 1 from it, but not from its other work.
 TEST_F(ConfigurationKeeperTest, CopiesThatAreOvertakenHaveARest) {
     begin(good);
