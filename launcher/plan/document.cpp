@@ -92,6 +92,7 @@ private:
         Parts const parts = split(whole);
         if (!is_pattern(parts.name)) return keep(add(path, whole, *document.layers));
         std::string const shown = split(path).directory;
+        if (!may_open(parts.directory)) return;
         auto const names = matches(parts.directory, parts.name);
         if (!names) return keep(std::unexpected(names.error()));
         for (std::string const& name : *names) {
@@ -99,6 +100,13 @@ private:
             document.watched.push_back(parts.directory + name);
             keep(add(shown + name, parts.directory + name, *document.layers));
         }
+    }
+
+    /// Nothing more is read once something may not be opened, a directory with names that are to match among it.
+    bool may_open(std::string const& path) {
+        is_cut_short_ = is_cut_short_ || (may_open_ && !may_open_(path));
+        is_full_ = is_full_ || is_cut_short_;
+        return !is_cut_short_;
     }
 
     /// What cannot be read keeps nobody from hearing of the next that cannot.
@@ -114,9 +122,7 @@ private:
         if (is_full_)
             return fail(ErrorKind::invalid, "read " + path,
                         "there are more than " + std::to_string(config::most_layers) + " files");
-        is_cut_short_ = is_cut_short_ || (may_open_ && !may_open_(path));
-        is_full_ = is_cut_short_;
-        if (is_full_) return fail(ErrorKind::busy, "read " + path, "it has just come");
+        if (!may_open(path)) return fail(ErrorKind::busy, "read " + path, "it has just come");
         auto text = read_file(path, room_);
         is_full_ = !text && text.error().kind == ErrorKind::invalid && text.error().code == 0 && !layers.empty();
         if (is_full_)

@@ -22,7 +22,7 @@ struct Document {
 /// Errors: those of read_file(), "include[0]: open /etc/triton/web.json: No such file or directory", with one detail
 /// for each further file that cannot be read; `invalid` when there are more than config::most_layers files, or more
 /// than config::most_layer_bytes in all.
-/// `may_open`: asked before each file is opened; empty: all may be.
+/// `may_open`: asked before each file is opened, and each directory that a pattern is for; empty: all may be.
 Document read_document(std::string const& path, std::function<bool(std::string const& path)> const& may_open = {});
 
 }  // namespace triton::launcher

@@ -105,5 +105,30 @@ TEST_F(DocumentTest, FilesAndBytesAreBounded) {
     EXPECT_THAT(error(), testing::EndsWith("it has more than 4096 entries"));
 }
 
+/// Whoever says no to a path may not be asked for anything behind it: its file system hangs.
+TEST_F(DocumentTest, NothingIsOpenedThatMayNotBe) {
+    write("config.json", R"({"include":["far/*.json","b.json"]})");
+    write("far/a.json", "{}");
+    write("b.json", "{}");
+    std::string const far = (root / "far").string() + "/";
+    std::string const config = (root / "config.json").string();
+    for (std::string const& refused : {config, far, far + "a.json"}) {
+        std::vector<std::string> asked;
+        auto const document = read_document(config, [&](std::string const& path) {
+            asked.push_back(path);
+            return path != refused;
+        });
+        EXPECT_TRUE(document.is_cut_short) << refused;
+        EXPECT_EQ(asked.back(), refused);
+    }
+    std::vector<std::string> asked;
+    auto const document = read_document(config, [&](std::string const& path) {
+        asked.push_back(path);
+        return true;
+    });
+    EXPECT_FALSE(document.is_cut_short);
+    EXPECT_THAT(asked, ElementsAre(config, far, far + "a.json", (root / "b.json").string()));
+}
+
 }  // namespace
 }  // namespace triton::launcher
