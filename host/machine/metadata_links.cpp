@@ -1,6 +1,5 @@
 #include "host/machine/metadata_links.h"
 
-#include <array>
 #include <cerrno>
 #include <optional>
 
@@ -50,13 +49,13 @@ private:
 }  // namespace
 
 void make_metadata_links(std::string const& root) {
-    static constexpr auto commands =
-        std::to_array<char const*>({"mdata-get", "mdata-list", "mdata-put", "mdata-delete"});
     auto const links = Links::open(root);
     if (!links) return;
     links->make(".", "native", std::string(metadata_inside));
-    for (char const* const command : commands)
+    for (std::string_view const name : MetadataPlaces::command_names) {
+        std::string const command(name);
         links->make("usr/sbin", command, "/native/" + std::string(MetadataPlaces::commands) + "/" + command);
+    }
     if (!links->has("etc/cloud")) return;
     std::string parent = "var/lib";
     for (char const* const name : {"cloud", "seed"}) {

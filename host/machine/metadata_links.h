@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,8 @@ inline constexpr std::string_view metadata_inside = "/run/triton/metadata";
 struct MetadataPlaces {
     static constexpr std::string_view socket = ".zonecontrol/metadata.sock";
     static constexpr std::string_view commands = "usr/sbin";
+    static constexpr std::array<std::string_view, 4> command_names{"mdata-get", "mdata-list", "mdata-put",
+                                                                   "mdata-delete"};
     static constexpr std::string_view program =
         "usr/lib/mdata";  ///< the mount point of the program behind the commands
     static constexpr std::string_view seed = "seed";

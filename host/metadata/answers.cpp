@@ -154,14 +154,14 @@ Result<std::vector<std::string>> MachineAnswers::keys() { return keys_for_machin
 Result<> MachineAnswers::put(std::string_view key, std::string_view value) {
     Machine const machine = TRY(read_());
     if (value_for_machine(machine, key) == value) return check_key(machine, key);
-    return change_(TRY(change_from_machine(machine, key, value)));
+    return change_([&](Machine const& before) { return change_from_machine(before, key, value); });
 }
 
 Result<> MachineAnswers::remove(std::string_view key) {
     Machine const machine = TRY(read_());
-    auto change = TRY(change_from_machine(machine, key, std::nullopt));
+    TRY(check_key(machine, key));
     if (!value_for_machine(machine, key)) return {};
-    return change_(std::move(change));
+    return change_([&](Machine const& before) { return change_from_machine(before, key, std::nullopt); });
 }
 
 }  // namespace triton::metadata

@@ -42,8 +42,9 @@ Result<json::Object> change_from_machine(machine::Machine const& machine, std::s
 class MachineAnswers final : public Answers {
 public:
     using Read = std::function<Result<machine::Machine>()>;
-    /// Gets the payload of an update.
-    using Change = std::function<Result<>(json::Object)>;
+    /// Makes the payload of an update for a machine that nobody else can change meanwhile: other clients ask, too.
+    using Make = std::function<Result<json::Object>(machine::Machine const& before)>;
+    using Change = std::function<Result<>(Make const& make)>;
     MachineAnswers(Read read, Change change) : read_(std::move(read)), change_(std::move(change)) {}
 
     Result<std::optional<std::string>> get(std::string_view key) override;

@@ -18,7 +18,4 @@ struct SeedFile {
 /// told to leave it alone. Source: cloud-init's documentation of the data source NoCloud, 22.4.
 std::vector<SeedFile> seed_of(machine::Machine const& machine);
 
-/// Where cloud-init looks for them in a machine.
-inline constexpr std::string_view seed_inside = "/var/lib/cloud/seed/nocloud";
-
 }  // namespace triton::metadata

@@ -74,9 +74,9 @@ public:
     Result<> remove(std::string_view key) override { return answers_.remove(key); }
 
 private:
-    Result<> change(json::Object payload) {
-        auto const make = [this, &payload](machine::Machine const& before) -> Result<machine::Update> {
-            auto update = machine::read_update(before, payload);
+    Result<> change(metadata::MachineAnswers::Make const& payload_for) {
+        auto const make = [this, &payload_for](machine::Machine const& before) -> Result<machine::Update> {
+            auto update = machine::read_update(before, TRY(payload_for(before)));
             if (!update) return std::unexpected(update.error().error("change the metadata of VM " + uuid_.text()));
             return *std::move(update);
         };
@@ -87,7 +87,7 @@ private:
     Host host_;
     Uuid uuid_;
     metadata::MachineAnswers answers_{[this] { return host_.machines().read(uuid_); },
-                                      [this](json::Object payload) { return change(std::move(payload)); }};
+                                      [this](metadata::MachineAnswers::Make const& make) { return change(make); }};
 };
 
 Result<> serve(machine::Layout const& layout, Uuid const& uuid) {

@@ -1,6 +1,5 @@
 #include "programs/triton-machine-metadata/place.h"
 
-#include <array>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -53,15 +52,13 @@ private:
 };
 
 Result<> fill(Filling& filling, machine::Machine const& machine) {
-    static constexpr auto commands =
-        std::to_array<char const*>({"mdata-get", "mdata-list", "mdata-put", "mdata-delete"});
     // systemd makes the socket in it, for everybody; who may enter decides.
     TRY(filling.make_directory(".zonecontrol", 0700));
     for (char const* const directory : {"usr", "usr/sbin", "usr/lib"})
         TRY(filling.make_directory(directory, 0755));
     TRY(filling.make_file(std::string(MetadataPlaces::program), "", 0755));
-    for (char const* const command : commands)
-        TRY(filling.make_link(std::string(MetadataPlaces::commands) + "/" + command, "../lib/mdata"));
+    for (std::string_view const command : MetadataPlaces::command_names)
+        TRY(filling.make_link(std::string(MetadataPlaces::commands) + "/" + std::string(command), "../lib/mdata"));
     TRY(filling.make_directory(std::string(MetadataPlaces::seed), 0700));
     for (metadata::SeedFile const& file : metadata::seed_of(machine))
         TRY(filling.make_file(std::string(MetadataPlaces::seed) + "/" + std::string(file.name), file.text, 0600));

@@ -41,9 +41,11 @@ int run(std::uint8_t const* data, std::size_t size) {
     if (size == 0) return 0;
     std::string_view const bytes(reinterpret_cast<char const*>(data + 1), size - 1);
     metadata::MachineAnswers answers([] { return Result<machine::Machine>(a_machine()); },
-                                     [](json::Object const& payload) -> Result<> {
-                                         require(payload.size() == 1);
-                                         require(payload.front().key.ends_with("_metadata"));
+                                     [](metadata::MachineAnswers::Make const& make) -> Result<> {
+                                         auto const payload = make(a_machine());
+                                         if (!payload) return std::unexpected(payload.error());
+                                         require(payload->size() == 1);
+                                         require(payload->front().key.ends_with("_metadata"));
                                          return {};
                                      });
     metadata::Conversation conversation(answers);

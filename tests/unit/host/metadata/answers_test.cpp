@@ -106,9 +106,9 @@ TEST(Answers, AMachineCannotHaveAsMuchAsItLikes) {
 TEST(Answers, WhatIsSoAlreadyIsNoChange) {
     int changes = 0;
     MachineAnswers answers([] { return Result<machine::Machine>(a_machine()); },
-                           [&changes](json::Object const&) -> Result<> {
+                           [&changes](MachineAnswers::Make const& make) -> Result<> {
                                ++changes;
-                               return {};
+                               return make(a_machine()) ? Result<>() : fail("it is refused");
                            });
     EXPECT_TRUE(answers.put("number", "7"));
     EXPECT_TRUE(answers.remove("nothing"));
@@ -118,6 +118,20 @@ TEST(Answers, WhatIsSoAlreadyIsNoChange) {
     EXPECT_TRUE(answers.put("number", "8"));
     EXPECT_TRUE(answers.remove("number"));
     EXPECT_EQ(changes, 2);
+}
+
+/// Another client may have put as much since this one was answered.
+TEST(Answers, TheBoundsAreThoseOfTheMachineThatIsChanged) {
+    MachineAnswers answers([] { return Result<machine::Machine>(a_machine()); },
+                           [](MachineAnswers::Make const& make) -> Result<> {
+                               machine::Machine full = a_machine();
+                               full.customer_metadata.push_back({"other", json::Node{std::string(1 << 20, 'x')}});
+                               auto const payload = make(full);
+                               return payload ? Result<>() : std::unexpected(payload.error());
+                           });
+    auto const put = answers.put("state", "done");
+    ASSERT_FALSE(put);
+    EXPECT_EQ(put.error().kind, ErrorKind::exhausted);
 }
 
 }  // namespace
