@@ -7,6 +7,7 @@
 
 #include "lib/base/loopback.h"
 #include "lib/json/values.h"
+#include "lib/text/percent.h"
 
 namespace triton::download {
 
@@ -118,7 +119,7 @@ Result<TokenRequest> Authorizations::token_request(Url const& url, Challenge con
         std::array<std::pair<std::string_view, std::string_view>, 3> const fields{
             {{"service", challenge.service}, {"scope", wanted}, {"refresh_token", credential->identity_token}}};
         for (auto const& [name, value] : fields)
-            if (!value.empty()) request.form.append("&").append(name).append("=").append(escaped(value));
+            if (!value.empty()) request.form.append("&").append(name).append("=").append(text::percent_encoded(value));
         return request;
     }
     std::string text = request.url.text;

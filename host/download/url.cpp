@@ -77,22 +77,6 @@ std::string authority_of(std::string_view host, bool is_https) {
     return url ? url->authority : "";
 }
 
-std::string escaped(std::string_view text) {
-    static constexpr std::string_view digits = "0123456789ABCDEF";
-    std::string out;
-    for (char const c : text) {
-        auto const byte = static_cast<unsigned char>(c);
-        bool const is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                              std::string_view("-._~").find(c) != std::string_view::npos;
-        if (is_plain) {
-            out += c;
-        } else {
-            out += {'%', digits[byte >> 4], digits[byte & 15]};
-        }
-    }
-    return out;
-}
-
 std::string with_parameter(std::string const& url, std::string_view name, std::string_view value) {
     Handle const handle(curl_url());
     std::string const parameter = std::string(name).append("=").append(value);

@@ -27,9 +27,6 @@ Result<Url> follow(Url const& base, std::string_view location);
 /// Turns "registry.example:5000" or "registry.example" of credentials into the authority of a URL with that scheme.
 std::string authority_of(std::string_view host, bool is_https);
 
-/// A text for a URL or a form: what is not a letter, a digit or one of "-._~" as "%XX". Source: RFC 3986, 2.1.
-std::string escaped(std::string_view text);
-
 /// Appends a parameter to the query of a URL.
 std::string with_parameter(std::string const& url, std::string_view name, std::string_view value);
 

@@ -27,6 +27,7 @@
 #include "lib/json/reader.h"
 #include "lib/json/text.h"
 #include "lib/json/writer.h"
+#include "lib/text/percent.h"
 
 namespace triton::image {
 
@@ -52,25 +53,8 @@ Result<std::string> fetch_json(Workshop& shop, Source const& source, std::string
     return std::move(document.json);
 }
 
-/// The name of a channel for a query: what is not a letter, a digit or one of "-._~" as "%XX". Source: RFC 3986, 2.1.
-std::string escaped(std::string_view text) {
-    static constexpr std::string_view digits = "0123456789ABCDEF";
-    std::string out;
-    for (char const c : text) {
-        auto const byte = static_cast<unsigned char>(c);
-        bool const is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-                              std::string_view("-._~").find(c) != std::string_view::npos;
-        if (is_plain) {
-            out += c;
-        } else {
-            out += {'%', digits[byte >> 4], digits[byte & 15]};
-        }
-    }
-    return out;
-}
-
 std::string with_channel(Source const& source, std::string path) {
-    return source.channel.empty() ? path : path + "?channel=" + escaped(source.channel);
+    return source.channel.empty() ? path : path + "?channel=" + text::percent_encoded(source.channel);
 }
 
 /// The manifests of an array.

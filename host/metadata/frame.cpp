@@ -1,9 +1,11 @@
 #include "host/metadata/frame.h"
 
-#include <array>
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <utility>
+
+#include <zlib.h>
 
 #include "lib/text/base64.h"
 
@@ -34,30 +36,17 @@ std::string hexadecimal(std::uint32_t number) {
     return text;
 }
 
-constexpr std::array<std::uint32_t, 256> crc_table = [] {
-    std::array<std::uint32_t, 256> table{};
-    for (std::uint32_t i = 0; i < table.size(); ++i) {
-        std::uint32_t value = i;
-        for (int bit = 0; bit < 8; ++bit)
-            value = (value & 1U) != 0 ? value >> 1U ^ 0xedb88320U : value >> 1U;
-        table[i] = value;
-    }
-    return table;
-}();
+/// Source: IEEE 802.3.
+std::uint32_t checksum_of(std::string_view bytes) {
+    return static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<unsigned char const*>(bytes.data()), bytes.size()));
+}
 
 }  // namespace
-
-std::uint32_t crc32(std::string_view bytes) {
-    std::uint32_t value = ~0U;
-    for (char const c : bytes)
-        value = crc_table[(value ^ static_cast<unsigned char>(c)) & 0xffU] ^ value >> 8U;
-    return ~value;
-}
 
 std::optional<Frame> parse_frame(std::string_view text) {
     auto const length = number_of<std::size_t>(take_word(text), 10);
     auto const checksum = number_of<std::uint32_t>(take_word(text), 16);
-    if (!length || !checksum || text.size() != *length || crc32(text) != *checksum) return std::nullopt;
+    if (!length || !checksum || text.size() != *length || checksum_of(text) != *checksum) return std::nullopt;
     Frame frame;
     frame.id = take_word(text);
     frame.word = take_word(text);
@@ -71,7 +60,7 @@ std::optional<Frame> parse_frame(std::string_view text) {
 std::string frame_line(Frame const& frame) {
     std::string body = frame.id + " " + frame.word;
     if (!frame.payload.empty()) body += " " + text::encode_base64(frame.payload);
-    return "V2 " + std::to_string(body.size()) + " " + hexadecimal(crc32(body)) + " " + body + "\n";
+    return "V2 " + std::to_string(body.size()) + " " + hexadecimal(checksum_of(body)) + " " + body + "\n";
 }
 
 }  // namespace triton::metadata

@@ -24,7 +24,4 @@ std::optional<Frame> parse_frame(std::string_view text);
 /// Returns a whole line.
 std::string frame_line(Frame const& frame);
 
-/// Source: IEEE 802.3; as zlib's crc32().
-std::uint32_t crc32(std::string_view bytes);
-
 }  // namespace triton::metadata

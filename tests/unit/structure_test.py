@@ -69,7 +69,7 @@ FOLDERS = {
     "host/role": ("triton::role", "lib/base lib/text lib/json lib/process host/disk"),
     "host/verify": ("triton::verify", "lib/base lib/text lib/json lib/files lib/process host/disk host/role"),
     "host/unpack": ("triton::unpack", "lib/base lib/json lib/files lib/process host/disk host/role"),
-    "host/download": ("triton::download", "lib/base lib/json host/role"),
+    "host/download": ("triton::download", "lib/base lib/text lib/json host/role"),
     "host/content": ("triton::content", "lib/base lib/json lib/files lib/process host/disk host/role"),
     "host/volume": ("triton::volume", "lib/base"),
     "host/volume/keep": ("triton::volume", "lib/base lib/json host/content host/volume"),
@@ -151,7 +151,7 @@ SEEN_BY = {
     re.compile(r"^re2/"): "host/machine sidecar/agent",
     re.compile(r"^google/protobuf/"): "host/cri/wire",
     re.compile(r"^toml\+\+/"): "host/cri/images",
-    re.compile(r"^zlib\.h$"): "lib/http/spdy programs/criadm",
+    re.compile(r"^zlib\.h$"): "lib/http/spdy host/metadata programs/criadm",
     re.compile(r"^nghttp2/"): "lib/http/grpc sidecar/agent",
 }
 # Declarations begin in the first column; each pattern's group is the name.

@@ -6,11 +6,6 @@ namespace triton::metadata {
 
 namespace {
 
-TEST(Frame, HasTheChecksumOfZlib) {
-    EXPECT_EQ(crc32(""), 0U);
-    EXPECT_EQ(crc32("123456789"), 0xcbf43926U);
-}
-
 /// Source: "SmartOS Metadata Protocol Specification, Version 2", the example of a request and of its response.
 TEST(Frame, IsThatOfTheSpecification) {
     EXPECT_EQ(parse_frame("21 265ae1d8 dc4fae17 SUCCESS W10="), (Frame{"dc4fae17", "SUCCESS", "[]"}));
